@@ -24,3 +24,12 @@ def isolated_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def joey(tmp_path: Path) -> Joey:
     return Joey(home=tmp_path / "joey-home", workspace=tmp_path / "work")
+
+
+@pytest.fixture
+async def sandboxed(joey: Joey, on_disk: None) -> Joey:
+    """In a sandbox of its own network."""
+    explained = await joey.run("permissions", "explain", "-y", "--json", "--", "true")
+    if explained.json["sandbox"] != "full":
+        pytest.skip("commands have no network of their own here")
+    return joey

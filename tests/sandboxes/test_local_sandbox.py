@@ -204,6 +204,8 @@ async def test_the_second_flag_and_the_setting_count(
         ("touch: /etc/x: Read-only file system", 1, SandboxLevel.FULL, True),
         ("touch: /etc/x: Read-only file system", 1, SandboxLevel.NONE, False),
         ("touch: /etc/x: Read-only file system", 0, SandboxLevel.FULL, False),
+        ("npm error code EAI_AGAIN", 0, SandboxLevel.FULL, True),
+        ("npm error code EAI_AGAIN", 0, SandboxLevel.NONE, False),
         ("1 test failed", 1, SandboxLevel.FULL, False),
     ],
 )

@@ -286,9 +286,13 @@ def _remove_file(path: Path) -> None:
 
 _SANDBOX_ERROR_RE = compile_regex(
     "Read-only file system|Permission denied|Operation not permitted|resource busy|EROFS|EACCES"
-    "|EPERM|ENETUNREACH|EAI_AGAIN|ECONNREFUSED|Network is unreachable|name resolution"
-    "|resolve host|Connection refused|Failed to connect|No such file or directory"
+    "|EPERM|ECONNREFUSED|Connection refused|Failed to connect|No such file or directory"
 )
+_NETWORK_ERROR_RE = compile_regex(
+    "ENETUNREACH|EAI_AGAIN|ENOTFOUND|Network is unreachable|name resolution|resolve host"
+    "|Name or service not known|no such host|dns error|No matching distribution found"
+)
+"""Tells enough also where a pipe hides the exit code (`npm install | tail`)."""
 
 _REFUSED_SOCKET_RE = compile_regex(
     r"(?s)socket.{0,200}Permission denied|(?:listen|connect|bind) EACCES|urlopen error \[Errno 13\]"
@@ -308,8 +312,9 @@ def add_sandbox_note(outcome: Outcome, report: SandboxReport | None, settings: S
     has_no_sockets = level is SandboxLevel.LANDLOCK and settings.sandbox_network == "off"
     if has_no_sockets and _REFUSED_SOCKET_RE.search(outcome.text):
         return structs.replace(outcome, text=outcome.text + _NO_LOOPBACK_NOTE)
-    is_confined = level is not SandboxLevel.NONE
-    if not is_confined or not outcome.exit_code or not _SANDBOX_ERROR_RE.search(outcome.text):
+    is_barred = bool(outcome.exit_code) and _SANDBOX_ERROR_RE.search(outcome.text)
+    is_offline = settings.sandbox_network != "all" and _NETWORK_ERROR_RE.search(outcome.text)
+    if level is SandboxLevel.NONE or not (is_barred or is_offline):
         return outcome
     match settings.sandbox_network:
         case "all":
@@ -328,7 +333,7 @@ def add_sandbox_note(outcome: Outcome, report: SandboxReport | None, settings: S
     note = (
         "\n\nThe command ran in a sandbox. There it can write only in the workspace and in $TMPDIR,"
         " though not in protected places such as .git/config, .git/hooks, .vscode or .roo; of the"
-        f" home folder it sees only installed tools{network}. If that is why it failed, do not try"
-        " to get around it: find another way, or tell the user what is needed."
+        f" home folder it sees only installed tools{network}. If that is why something failed, do"
+        " not try to get around it: find another way, or tell the user what is needed."
     )
     return structs.replace(outcome, text=outcome.text + note)
