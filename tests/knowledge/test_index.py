@@ -2,11 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import stat
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -424,21 +421,6 @@ async def test_two_at_once_agree(harness: IndexHarness) -> None:
         harness.write("f7.py", "changed = 1\n")
         assert await paths(one, "changed") == ["f7.py"]
         assert await paths(other, "changed") == ["f7.py"]
-
-
-@pytest.mark.requirement("index:processes")
-def test_an_index_that_another_process_has_just_begun_is_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "code.sqlite"
-    with (
-        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other,
-        ThreadPoolExecutor() as pool,
-    ):
-        other.execute("CREATE TABLE begun (x)")
-        other.execute("BEGIN IMMEDIATE")
-        opened = pool.submit(CodeIndexStore, path)
-        assert wait([opened], 0.1).not_done
-        other.execute("COMMIT")
-        opened.result().close()
 
 
 @pytest.mark.requirement("tool:codebase_search:failure:broken")
