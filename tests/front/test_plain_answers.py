@@ -7,8 +7,9 @@ import json
 import pytest
 
 from joey.testing.script import Turn, call, say
-from joey.testing.server import ModelServer
+from joey.testing.server import ModelServer, Request, TurnSelector
 from tests.front.binary import Finished, Joey, reach
+from tests.front.playing import ARTIFACT, run, with_artifact
 from tests.front.steering import steering
 
 ANSWER = Turn(say("The linker is missing.", chunk=5))
@@ -112,3 +113,62 @@ async def test_a_program_that_steers_it_gets_an_answer_for_each_message(joey: Jo
         assert (result["code"], result["content"]) == ("answered", "Yes.")
         assert "are you sure?" in json.dumps(server.requests[2].body["messages"][-1])
         await program.shut_down()
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.parametrize("protocol", ["native", "xml"])
+async def test_a_plain_reply_is_no_answer_while_a_command_runs(joey: Joey, protocol: str) -> None:
+    waiting = Turn(say("I'll wait for it to finish."))
+    go_on = Turn(call("write_to_file", {"path": "go", "content": ""}))
+    end = Turn(call("attempt_completion", {"result": "It printed 42."}))
+    turns = [
+        Turn(run("until [ -e go ]; do sleep 0.05; done; echo 42", timeout=0.1)),
+        waiting,
+        waiting,
+        waiting,
+        go_on,
+        with_artifact(lambda each: call("read_command_output", {"artifact_id": each, "wait": 60})),
+        end,
+    ]
+    async with ModelServer(turns) as server:
+        flags = ("-p", "-y", "--no-sandbox", "--protocol", protocol, *reach(server.url))
+        done = await joey.run(*flags, "run it and tell me the number")
+    assert (done.code, done.out) == (0, "It printed 42.\n")
+    said = [json.dumps(request.body["messages"][-1]) for request in server.requests]
+    artifact = ARTIFACT.findall(said[1])[0]
+    exact = {
+        "native": f'read_command_output {{"artifact_id": "{artifact}", "wait": 300}}',
+        "xml": f"<artifact_id>{artifact}</artifact_id>\n<wait>300</wait>\n</read_command_output>",
+    }[protocol]
+    for text in said[2:5]:
+        assert "`until [ -e go ]; do sleep 0.05; done; echo 42` (for " in text
+        assert json.dumps(exact)[1:-1] in text
+    assert "42" in said[6]
+
+
+async def test_waiting_in_plain_text_fails_in_the_end(joey: Joey) -> None:
+    waiting = [Turn(say("Still waiting."))] * 11
+    async with ModelServer([Turn(run("sleep 600", timeout=0.1)), *waiting]) as server:
+        done = await joey.run("-p", "-y", "--no-sandbox", *reach(server.url), "run it")
+    assert (done.code, done.out) == (3, "")
+    assert len(server.requests) == 11
+
+
+@pytest.mark.parametrize("sandbox", [("--no-sandbox",), ()])
+async def test_a_plain_reply_is_an_answer_while_a_server_runs(
+    joey: Joey, on_disk: None, sandbox: tuple[str, ...]
+) -> None:
+    serve = (
+        'exec python3 -u -c \'import socket, time; s = socket.create_server(("127.0.0.1", 0));'
+        ' print("ready"); time.sleep(600)\''
+    )
+
+    def answer(request: Request) -> Turn:
+        is_ready = "ready" in json.dumps(request.body["messages"])
+        return Turn(say("It serves.")) if is_ready else Turn(run("sleep 0.2"))
+
+    turns: list[Turn | TurnSelector] = [Turn(run(serve, timeout=2)), *[answer] * 20]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", "-y", *sandbox, *reach(server.url), "start the server")
+    assert done.code == 0
+    assert "It serves." in done.out

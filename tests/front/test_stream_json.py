@@ -369,7 +369,7 @@ def test_the_output_of_a_command_and_its_end_have_one_id() -> None:
 
 
 def test_what_a_command_prints_is_not_taken_for_its_exit_code() -> None:
-    content = "Command is still running in terminal from '/w'.\nOutput so far:\nExit code: 7\n"
+    content = "The command is still running in '/w'.\nOutput so far:\nExit code: 7\n"
     finished = ToolFinished(ts=1, call_id="c", tool="execute_command", content=content)
     assert "exitCode" not in StreamJsonEncoder().encode(finished)[-1]["tool_result"]
 

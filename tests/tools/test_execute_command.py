@@ -216,7 +216,7 @@ async def test_after_the_models_time_the_command_goes_on_in_the_background(
     os.mkfifo(gate)
     outcome = await run(ctx, command=f"echo serving; read < {gate}; echo bye", timeout=2)
     assert outcome.text.startswith(
-        f"Command is still running in terminal from '{ctx.files.root}'.\nOutput so far:\nserving\n"
+        f"The command is still running in '{ctx.files.root}'.\nOutput so far:\nserving\n"
     )
     assert f"cmd-{ROW_TS}.txt" in outcome.text
     assert not outcome.is_error
@@ -302,7 +302,7 @@ async def test_the_model_may_leave_before_the_users_limit(
 ) -> None:
     ctx = make_context(tmp_path, terminal, settings=Settings(command_execution_timeout=60))
     outcome = await run(ctx, command="sleep 100", timeout=0.05)
-    assert outcome.text.startswith("Command is still running")
+    assert outcome.text.startswith("The command is still running")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -285,7 +286,7 @@ async def test_waiting_returns_when_the_command_ends(
 ) -> None:
     await start(background, f"read < {tmp_path}/gate; echo built; exit 3")
     still = await control(background, wait=0.1)
-    assert still.text.startswith("The command is still running.\nNo new output.")
+    assert re.match(r"The command is still running \(\d+ s so far\)\.\nNo new output\.", still.text)
     waiting = asyncio.create_task(control(background, wait=100_000))
     await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
     ended = await waiting

@@ -2,7 +2,8 @@
 
 A result is checked, shown, and put to the user or to the waiting parent task. A reply without tool
 calls is such a result too, but where the mode may edit files or run commands, a model that only
-talks has most likely forgotten to act and is reminded once before.
+talks has most likely forgotten to act and is reminded once before. Without a user, it is no result
+while a command runs whose end the model may want to wait for.
 
 Commands that still run are named in the result. Without a user, the result first waits for those
 that went to the background because they took long, within the time that the run has left and at
@@ -146,9 +147,10 @@ async def process_plain_reply(
             change_after_unusable_calls(task)
     else:
         failures.unusable_reply_count = 0
-    if texts and reply.unusable_call is None:
+    problem = _find_problem(task, reply, has_text=bool(texts))
+    if texts and reply.unusable_call is None and (reply.is_cut_off or not problem):
         texts_so_far.append("\n\n".join(texts.values()))
-    if problem := _find_problem(task, reply, has_text=bool(texts)):
+    if problem:
         failures.record_failure((problem.partition("\n")[0],))
         return Continue((TextBlock(problem),))
     row_ts = max(texts)
@@ -183,9 +185,25 @@ def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
         return messages_to_model.render_unusable_call(
             task.protocol, reply.unusable_call, [spec.name for spec in names]
         )
-    if has_text:
-        return ""
-    return messages_to_model.render_only_reasoning(task.protocol, can_ask=_can_ask(task))
+    if not has_text:
+        return messages_to_model.render_only_reasoning(task.protocol, can_ask=_can_ask(task))
+    if commands := _list_awaitable_commands(task):
+        return messages_to_model.render_running_commands(task.protocol, commands)
+    return ""
+
+
+def _list_awaitable_commands(task: Task) -> list[messages_to_model.AwaitableCommand]:
+    """Running commands that nobody but the model can wait for; servers and processes that a shell
+    left behind run on purpose."""
+    if not task.asks.is_unattended:
+        return []
+    return [
+        messages_to_model.AwaitableCommand(
+            to_one_line(each.command), each.artifact.name, each.running_s
+        )
+        for each in task.runtime.terminal.background_commands
+        if each.exit is None and each.artifact is not None and not each.is_listening
+    ]
 
 
 def _can_ask(task: Task) -> bool:

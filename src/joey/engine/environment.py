@@ -96,6 +96,7 @@ def _describe_terminals(task: Task) -> list[TerminalStatus]:
             cwd=str(command.cwd),
             output=command.read_new_output(),
             is_running=command.is_running,
+            running_s=command.running_s,
             exit_code=command.exit.exit_code if command.exit is not None else None,
         )
         for command in task.runtime.terminal.background_commands

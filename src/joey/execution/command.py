@@ -15,6 +15,7 @@ import codecs
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -31,6 +32,7 @@ from joey.system.subprocess import (
     Process,
     find_processes,
     format_signal,
+    has_listening_socket,
     process_group_exists,
     send_signal_to_group,
     terminate_processes,
@@ -105,6 +107,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self._active_kill_count = 0
         """How many are at work right now: until they are done, nothing counts as left behind."""
         self._was_exit_reported = False
+        self._start_time = time.monotonic()
         self.exit: CommandExit | None = None
         self._exited_event = asyncio.Event()
         self._finished_event = asyncio.Event()
@@ -119,6 +122,14 @@ class LocalCommand(asyncio.SubprocessProtocol):
         if self.exit is None:
             return True
         return self.exit.has_background_processes and not self._has_no_leftover_processes
+
+    @property
+    def is_listening(self) -> bool:
+        return has_listening_socket(self._find_processes())
+
+    @property
+    def running_s(self) -> float:
+        return time.monotonic() - self._start_time
 
     @property
     def output_bytes(self) -> int:

@@ -41,6 +41,14 @@ class RunningCommand(Protocol):
         """Whether the shell runs, or a process that it left in the background."""
 
     @property
+    def is_listening(self) -> bool:
+        """Whether one of its processes accepts TCP connections, as servers do."""
+
+    @property
+    def running_s(self) -> float:
+        """Seconds since it was started."""
+
+    @property
     def exit(self) -> CommandExit | None: ...
 
     @property

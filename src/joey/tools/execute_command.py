@@ -218,9 +218,9 @@ def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Out
             _remove_file(report.artifact_path)
     if end.has_background_processes:
         text += (
-            "\n\nProcesses that the command put in the background keep running. Their new output"
-            " will be told to you with the next messages. To end them, call read_command_output"
-            f" with artifact_id {report.artifact_path.name} and `stop`."
+            "\n\nProcesses that the command put in the background keep running. You will see their"
+            " new output with the next messages. To end them, call read_command_output with"
+            f" artifact_id {report.artifact_path.name} and `stop`."
         )
     return Outcome(text, rows=report.rows, exit_code=end.exit_code, signal=end.signal)
 
@@ -232,10 +232,10 @@ def _format_still_running(report: CommandReport) -> str:
         else f"Output so far:\n{report.output}"
     )
     return (
-        f"Command is still running in terminal from '{report.cwd}'.\n{shown}\n\n"
-        "It continues in the background, and new output will be told to you with the next"
-        f" messages. Call read_command_output with artifact_id {report.artifact_path.name} and"
-        " `wait` (seconds) to wait for its end, or `stop` to end it."
+        f"The command is still running in '{report.cwd}'.\n{shown}\n\n"
+        "It continues in the background; you will see new output with the next messages. Call"
+        f" read_command_output with artifact_id {report.artifact_path.name} and `wait` (seconds) to"
+        " wait for its end, or `stop` to end it."
     )
 
 

@@ -150,7 +150,7 @@ def _build_control_outcome(running: RunningCommand, state: str) -> Outcome:
     shown = f"New output:\n{output}" if output else "No new output."
     if state == "running":
         text = (
-            f"The command is still running.\n{shown}\n\n"
+            f"The command is still running ({running.running_s:.0f} s so far).\n{shown}\n\n"
             "Call this again with `wait` to wait longer, or with `stop` to end it."
         )
         return Outcome(text, ending=CallEnding.RUNNING)

@@ -98,7 +98,12 @@ def test_sections_come_in_the_known_order() -> None:
 
 def test_a_running_command_is_shown_with_its_new_output() -> None:
     note = TerminalStatus(
-        id=7, command="npm start", cwd="/w", output="listening\n", is_running=True
+        id=7,
+        command="npm start",
+        cwd="/w",
+        output="listening\n",
+        is_running=True,
+        running_s=12.3,
     )
 
     assert (
@@ -106,6 +111,7 @@ def test_a_running_command_is_shown_with_its_new_output() -> None:
         "## Terminal 7 (Active)\n"
         "### Working Directory: `/w`\n"
         "### Original command: `npm start`\n"
+        "### Running for: 12 s\n"
         "### New Output\n"
         "listening\n\n"
     ) in details(terminals=(note,))
@@ -115,6 +121,26 @@ def test_a_silent_command_has_no_output_heading() -> None:
     note = TerminalStatus(id=7, command="sleep 9", cwd="/w", output="", is_running=True)
 
     assert "New Output" not in details(terminals=(note,))
+
+
+def test_all_running_commands_are_shown_when_one_starts_ends_or_prints() -> None:
+    first, second = (
+        TerminalStatus(id=number, command="make", cwd="/w", output="", is_running=True)
+        for number in (7, 8)
+    )
+    talking = structs.replace(second, output="half done")
+    lists = ((first, second), (first, second), (first, talking), (first,), (), ())
+    texts = report_changes(*({"terminals": each} for each in lists))
+    assert [re.findall(r"## Terminal (\d)", text) for text in texts] == [
+        ["7", "8"],
+        [],
+        ["7", "8"],
+        ["7"],
+        [],
+        [],
+    ]
+    assert "# Actively Running Terminals\n(none)\n" in texts[4]
+    assert not texts[5]
 
 
 def test_an_ended_command_is_shown_with_its_exit_code() -> None:

@@ -46,6 +46,7 @@ class TerminalStatus(Struct, frozen=True):
     output: str
     is_running: bool
     exit_code: int | None = None
+    running_s: float = 0.0
     artifact_id: str = ""
     """Names it in calls of `read_command_output`."""
 
@@ -98,21 +99,16 @@ def report_environment(
     If nothing changed, there is no text, or in XML tasks a block that says so."""
     settings, todos = environment.settings, tuple(environment.todos)
     mode = _render_mode(environment)
-    terminals = [
-        each
-        for each in environment.terminals
-        if known is None or each.output or (each.id, each.is_running) not in known.terminals
-    ]
+    known_terminals: frozenset[tuple[int, bool]] = frozenset() if known is None else known.terminals
+    terminals = frozenset((each.id, each.is_running) for each in environment.terminals)
     reports_time = known is None or environment.now - known.time >= _TIME_INTERVAL
     reports_cost = known is None or _has_cost_moved(known.cost, environment.cost)
     reports_todos = known is None or _are_todos_due(todos, known)
     reports_git_status = known is None or environment.git_status != known.git_status
     sections = [
         _render_recently_modified(environment.recently_modified),
-        _render_terminals("# Actively Running Terminals", terminals, is_running=True),
-        _render_terminals(
-            "# Inactive Terminals with Completed Process Output", terminals, is_running=False
-        ),
+        _render_running_terminals(environment.terminals, known_terminals),
+        _render_ended_terminals(environment.terminals, known_terminals),
         _render_time(environment) if reports_time and settings.include_current_time else "",
         _render_git_status(environment.git_status) if reports_git_status else "",
         _render_cost(environment.cost) if reports_cost and settings.include_current_cost else "",
@@ -126,7 +122,7 @@ def report_environment(
         time=environment.now if known is None or reports_time else known.time,
         cost=environment.cost if known is None or reports_cost else known.cost,
         mode=mode,
-        terminals=frozenset((each.id, each.is_running) for each in environment.terminals),
+        terminals=terminals,
         todos=todos,
         todo_age=0 if known is None or reports_todos else known.todo_age + 1,
         git_status=environment.git_status,
@@ -205,9 +201,28 @@ def _render_mode(environment: EnvironmentFacts) -> str:
     )
 
 
-def _render_terminals(title: str, terminals: Sequence[TerminalStatus], *, is_running: bool) -> str:
-    notes = [_render_terminal(note) for note in terminals if note.is_running is is_running]
-    return "\n".join([title, *notes]) if notes else ""
+def _render_running_terminals(
+    terminals: Sequence[TerminalStatus], known: frozenset[tuple[int, bool]]
+) -> str:
+    """All of them if one has started, ended or printed something."""
+    running = [each for each in terminals if each.is_running]
+    known_ids = {number for number, was_running in known if was_running}
+    if {each.id for each in running} == known_ids and not any(each.output for each in running):
+        return ""
+    notes = [_render_terminal(each) for each in running]
+    return "\n".join(["# Actively Running Terminals", *(notes or ["(none)"])])
+
+
+def _render_ended_terminals(
+    terminals: Sequence[TerminalStatus], known: frozenset[tuple[int, bool]]
+) -> str:
+    ended = [
+        each
+        for each in terminals
+        if not each.is_running and (each.output or (each.id, False) not in known)
+    ]
+    title = "# Inactive Terminals with Completed Process Output"
+    return "\n".join([title, *map(_render_terminal, ended)]) if ended else ""
 
 
 def _render_terminal(note: TerminalStatus) -> str:
@@ -218,6 +233,7 @@ def _render_terminal(note: TerminalStatus) -> str:
         f"## Terminal {note.id} ({'Active' if note.is_running else 'Inactive'})",
         f"### Working Directory: `{_to_single_line(note.cwd)}`",
         f"### Original command: {command}" if note.is_running else f"Command: {command}{code}",
+        *([f"### Running for: {note.running_s:.0f} s"] if note.is_running else []),
         *([f"### Artifact ID: {note.artifact_id}"] if note.is_running and note.artifact_id else []),
         *(["### New Output", output] if output else []),
     ]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from joey.core.file_state import FileDiffStat, WorktreeMergeResult
 from joey.core.messages import UnusableCall
 from joey.core.models import ToolProtocol
@@ -47,6 +49,9 @@ parameter. Don't write calls into your text."""
 _MAX_LISTED_ERRORS = 5
 _MAX_ERROR_CHARS = 300
 """Of those that a warning repeats: the model has read them whole."""
+
+_WAIT_S = 300
+"""In the suggested call that waits for a command."""
 
 _NEXT_STEPS = """\
 # Next Steps
@@ -189,6 +194,35 @@ def render_rooignore_denial(path: str) -> str:
 def render_no_tool_used(protocol: ToolProtocol, *, can_ask: bool = True) -> str:
     reminder = _get_tool_use_reminder(protocol)
     return f"{NO_TOOL_HEADER}\n\n{reminder}\n\n{_render_next_steps(can_ask=can_ask)}"
+
+
+class AwaitableCommand(Struct, frozen=True):
+    """A running command of the task, and the name of its output in calls."""
+
+    command: str
+    artifact_id: str
+    running_s: float
+
+
+def render_running_commands(protocol: ToolProtocol, commands: Sequence[AwaitableCommand]) -> str:
+    """For a reply without calls while commands run that the model may want to wait for."""
+    listed = "\n".join(f"- `{each.command}` (for {each.running_s:.0f} s)" for each in commands)
+    calls = "\n".join(_render_wait_call(protocol, each.artifact_id) for each in commands)
+    return (
+        "[ERROR] You did not use a tool, and your text is not taken as the answer while a command"
+        f" is running:\n{listed}\n\nTo wait for its end and read its output, call:\n\n{calls}\n\n"
+        "With `stop` instead of `wait` the call ends the command. If the command should keep"
+        " running, as a server does, call attempt_completion with the result."
+    )
+
+
+def _render_wait_call(protocol: ToolProtocol, artifact_id: str) -> str:
+    if protocol is ToolProtocol.NATIVE:
+        return f'read_command_output {{"artifact_id": "{artifact_id}", "wait": {_WAIT_S}}}'
+    return (
+        f"<read_command_output>\n<artifact_id>{artifact_id}</artifact_id>\n<wait>{_WAIT_S}</wait>\n"
+        "</read_command_output>"
+    )
 
 
 CUT_OFF_REPLY_TEXT = (
