@@ -230,6 +230,9 @@ async def run_streaming_task(hub: Any) -> None:
     class Model:
         model = ModelInfo("clock")
         api_protocol = "anthropic"
+        window_advice = ""
+
+        async def prepare(self) -> None: ...
 
         async def stream(self, request: Any) -> AsyncIterator[TextChunk]:
             async for word in iter_timestamps():

@@ -142,6 +142,17 @@ REQUIREMENTS: dict[str, Requirement] = {
         "D8, seed 001, Protocol Resolution",
         "Without a history, a model that cannot call tools gets XML, any other native.",
     ),
+    # Servers on the user's own machine
+    "local:asked-once": Requirement(
+        "D77", "A local server is asked for window and abilities once per address and model."
+    ),
+    "local:window-too-small": Requirement(
+        "D77", "A window too small for any task ends the run before a request, with what to run."
+    ),
+    "local:window-learnt": Requirement("D77", "The window that a refusal names is remembered."),
+    "local:no-tools": Requirement(
+        "D77", "A model that takes no tools, by its server's word, starts in XML."
+    ),
     # The two histories
     "history:survives-everything": Requirement(
         "D15, D16, seed 004",

@@ -172,6 +172,7 @@ class ProviderError(UserError):
         status: int | None = None,
         code: str | None = None,
         retry_after: float | None = None,
+        context_window: int | None = None,
     ) -> None:
         super().__init__(message)
         self.failure = failure
@@ -179,6 +180,8 @@ class ProviderError(UserError):
         self.code = code
         self.retry_after = retry_after
         """Seconds the service asked us to wait."""
+        self.context_window = context_window
+        """Tokens that the model takes, where a refusal names them."""
 
 
 class TaskStateError(JoeyError):
@@ -195,6 +198,7 @@ class FailureCode(StrEnum):
     CALL_LIMIT = "calls"
     TIME_LIMIT = "time"
     CONTEXT_LIMIT = "context"
+    WINDOW_TOO_SMALL = "window"
     INVALID_RESULT = "schema"
     SUBTASK_NOT_OPENED = "subtask"
     RESUME_DECLINED = "declined"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from joey.config.tool_support import ToolSupportStore
+from joey.config.model_memory import ToolSupportStore
 from joey.core.models import ModelInfo
 from joey.testing.scripted_provider import ScriptedProvider
 

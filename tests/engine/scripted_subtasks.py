@@ -42,6 +42,16 @@ class ScriptedSubtasks:
     def address(self) -> str:
         return self._default_provider.address
 
+    @property
+    def window_advice(self) -> str:
+        return self._default_provider.window_advice
+
+    async def prepare(self) -> None:
+        await self._default_provider.prepare()
+
+    def learn_window(self, tokens: int) -> None:
+        self._default_provider.learn_window(tokens)
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         part = self._find_part(request)
         self.requests.append((part, request))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from joey.config.tool_support import ToolSupportStore
+from joey.config.model_memory import ToolSupportStore
 from joey.core.events import Event, ProtocolChanged
 from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, get_blocks
 from joey.core.models import ModelInfo, ProtocolChangeReason, ToolProtocol

@@ -19,8 +19,8 @@ from joey.app.mcp_pool import McpServerPool
 from joey.app.options import require_known_price
 from joey.app.sandbox import build_boundary, build_sandbox, is_sandbox_likely
 from joey.config.config_store import SettingsRuleStore
+from joey.config.model_memory import ServedModelStore, ToolSupportStore
 from joey.config.profiles import choose_profile, load_profiles
-from joey.config.tool_support import ToolSupportStore
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
 from joey.content.isolated_workers import (
@@ -38,7 +38,7 @@ from joey.execution.hooks import HookEnvironment, LocalHooks
 from joey.execution.terminal import LocalTerminal, find_shell
 from joey.ports.content import CodeIndex
 from joey.ports.execution import Sandbox
-from joey.ports.model import Provider
+from joey.ports.model import Provider, ServedModels
 from joey.ports.tool_context import Capabilities
 from joey.ports.workspace import Files
 from joey.providers.catalog import PROVIDER_SPECS
@@ -64,6 +64,7 @@ class CapabilityFactory:
         self._home = home
         self._env = env
         self._is_persistent = persistent
+        self.served_models = ServedModelStore(home) if persistent else None
         self.server_pool = McpServerPool(home, env)
         self._index_pool = WorkspaceIndexPool(home, persistent=persistent)
         self._checkpoint_pool = CheckpointStorePool(home, persistent=persistent)
@@ -126,7 +127,9 @@ def build_runtime(
     search = LocalSearch(files)
     http_client = build_http_client(options.profile, env)
     return TaskRuntime(
-        provider=make_provider(options.profile, http_client, options.route),
+        provider=make_provider(
+            options.profile, http_client, options.route, capabilities.served_models
+        ),
         tool_registry=registry,
         files=_wrap_files(options, files),
         search=search,
@@ -139,7 +142,7 @@ def build_runtime(
         limits=options.limits,
         route=options.route,
         base_url=options.profile.base_url,
-        mode_providers=_build_mode_providers(options, home, env),
+        mode_providers=_build_mode_providers(options, capabilities.served_models, home, env),
         system_prompt=options.system_prompt,
         result_validator=_build_result_validator(options),
         tool_set_cache=capabilities.server_pool.tool_set_cache,
@@ -177,7 +180,10 @@ def _add_repository_access(options: ResolvedTaskOptions) -> Settings:
 
 
 def _build_mode_providers(
-    options: ResolvedTaskOptions, home: Path, env: Mapping[str, str]
+    options: ResolvedTaskOptions,
+    served_models: ServedModels | None,
+    home: Path,
+    env: Mapping[str, str],
 ) -> ModeProviders | None:
     settings = options.settings
     profiles = {} if options.route.is_explicit else dict(settings.mode_api_configs)
@@ -190,7 +196,7 @@ def _build_mode_providers(
         known = load_profiles(home)
         chosen = choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS, profile=name)
         require_known_price(chosen, options.limits)
-        return make_provider(chosen, build_http_client(chosen, env))
+        return make_provider(chosen, build_http_client(chosen, env), served_models=served_models)
 
     return ModeProviders(profiles, make)
 

@@ -45,6 +45,7 @@ _FAILURE_EXIT_CODES: dict[str, ExitCode] = {
     FailureCode.REPEATED_FAILURES: ExitCode.NEEDS_USER,
     FailureCode.RESUME_DECLINED: ExitCode.NEEDS_USER,
     FailureCode.INVALID_RESULT: ExitCode.NEEDS_USER,
+    FailureCode.WINDOW_TOO_SMALL: ExitCode.CONFIGURATION,
     FailureCode.TURN_LIMIT: ExitCode.TURN_LIMIT,
     FailureCode.CALL_LIMIT: ExitCode.TURN_LIMIT,
     FailureCode.COST_LIMIT: ExitCode.BUDGET_LIMIT,

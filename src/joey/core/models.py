@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from joey.core.messages import Message, Usage
 
@@ -78,6 +78,11 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     is_known: bool = field(default=True, name="known")
     """False when the catalogue has only its stated defaults for this id."""
 
+    def limit_window(self, tokens: int) -> ModelInfo:
+        """The same model with a smaller window, and room in it for more than an answer."""
+        most = min(self.max_output_tokens, max(1, tokens // 5))
+        return structs.replace(self, context_window=tokens, max_output_tokens=most)
+
     def compute_cost(self, usage: Usage) -> float | None:
         """What a request cost: the provider's own figure, else by the catalogue's prices."""
         if usage.cost is not None:
@@ -91,6 +96,17 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
             + usage.cache_writes * self.prices.cache_writes
             + usage.cache_reads * self.prices.cache_reads
         ) / 1_000_000
+
+
+class ServedModel(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What a server on the user's own machine says about a model; None where it does not say."""
+
+    context_window: int | None = None
+    """Tokens that it takes as it runs now."""
+    max_context_window: int | None = None
+    """Tokens that the model could take, where a request may say how many."""
+    native_tools: bool | None = None
+    images: bool | None = None
 
 
 class ToolSpec(Struct, frozen=True):

@@ -52,6 +52,7 @@ from joey.engine.outcomes import (
     RowCall,
     RunStopped,
 )
+from joey.engine.protocol import prepare_model
 from joey.engine.request import build_model_request, fit_context, request_reply_with_retry
 from joey.engine.run_start import (
     RunStart,
@@ -84,7 +85,9 @@ async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunL
     limit = task.runtime.settings.consecutive_mistake_limit
     failures = FailureCounter(limit, is_unattended=task.asks.is_unattended)
     task.known_environment = None
-    await asyncio.gather(record_working_conditions(task), reload_customizations(task))
+    await asyncio.gather(
+        record_working_conditions(task), reload_customizations(task), prepare_model(task)
+    )
     content = await build_first_content(task, run_start)
     if run_start is RunStart.RESUME:
         await reload_customizations(task)  # the answer may have come days after the question
@@ -142,6 +145,7 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
     for message in queued:
         content += await expand_message(task, message.text, message.images)
     await task.runtime.wait_for_mcp(task.mode)
+    await prepare_model(task)  # that of another mode
     is_first = not task.recorder.api_history.request_messages
     environment = await observe_environment(task, with_files=is_first)
     blocks = build_environment_blocks(task, environment)

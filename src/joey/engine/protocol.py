@@ -30,6 +30,15 @@ def has_native_tools(runtime: TaskRuntime, provider: Provider) -> bool:
     )
 
 
+async def prepare_model(task: Task) -> None:
+    """Let a local server tell what the model can do; without tools the task goes on in XML."""
+    provider = task.provider
+    had_tools = provider.model.supports_native_tools
+    await provider.prepare()
+    if had_tools and not provider.model.supports_native_tools:
+        change_after_refusal(task)
+
+
 def forget_refusal_if_native(
     runtime: TaskRuntime, provider: Provider, protocol: ToolProtocol | None
 ) -> None:

@@ -75,6 +75,8 @@ async def request_reply_with_retry(
                 and recoveries < MAX_OVERFLOW_RECOVERIES
             ):
                 recoveries += 1
+                if error.context_window is not None:
+                    task.provider.learn_window(error.context_window)
                 blocks = await recover_from_overflow(task)
             elif error.failure is ProviderFailureKind.TOOLS_REFUSED and change_after_refusal(task):
                 pass  # the same again, in XML
@@ -249,6 +251,8 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
 
 
 MAX_OVERFLOW_RECOVERIES = 3
+MIN_CONVERSATION_TOKENS = 2_000
+"""In a smaller rest of the window no task can be done."""
 _MIN_CONDENSABLE_DIVISOR = 4
 """A summary is written when at least this part of what may be filled is there to be summed up."""
 _CONDENSE_RETRY_DIVISOR = 20
@@ -259,6 +263,7 @@ async def fit_context(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserB
     """What the next request says, cut where it must be; the history before it fits. Raises Stop:
     what is to be said alone is too much for the window."""
     context = ContextUsage(task)
+    _ensure_window_large_enough(task, context)
     content = _shorten_attachments(context, content)
     if await task.condense_requests.run_pending(task):
         context = ContextUsage(task)
@@ -280,6 +285,7 @@ async def recover_from_overflow(task: Task) -> tuple[UserBlock, ...]:
     """After the service refused a request as too long: what the next one says after a shorter
     history. What the estimates got wrong is remembered. Raises Stop: it cannot be made shorter."""
     context = ContextUsage(task)
+    _ensure_window_large_enough(task, context)
     before = context.estimated_tokens
     context.estimator.record_overflow(before, context.window.size)
     content: tuple[UserBlock, ...] = ()
@@ -301,6 +307,18 @@ async def recover_from_overflow(task: Task) -> tuple[UserBlock, ...]:
     ):
         raise _unqueue_and_build_overflow_stop(task, context, content)
     return content
+
+
+def _ensure_window_large_enough(task: Task, context: ContextUsage) -> None:
+    """Raises Stop: a local server's window is too small for any task, and can be made larger."""
+    provider, head = task.provider, context.estimator.scale_estimate(context.system_tokens)
+    if provider.window_advice and head + MIN_CONVERSATION_TOKENS > context.window.hard_limit:
+        raise RunStopped(
+            FailureCode.WINDOW_TOO_SMALL,
+            f"{provider.model.id} at {provider.address} has a window of {context.window.size:,} "
+            f"tokens, and joey needs about {head + MIN_CONVERSATION_TOKENS:,} for instructions, "
+            f"tools and a short conversation: {provider.window_advice}.",
+        )
 
 
 def _should_condense(task: Task, context: ContextUsage, content: Sequence[UserBlock]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from joey.core.messages import Chunk
-from joey.core.models import ModelInfo, ModelRequest
+from joey.core.models import ModelInfo, ModelRequest, ServedModel
 
 
 class Provider(Protocol):
@@ -23,6 +23,16 @@ class Provider(Protocol):
     @property
     def address(self) -> str:
         """Where the model is: `host:port`."""
+
+    @property
+    def window_advice(self) -> str:
+        """How to get a larger window from a server on the user's own machine; empty elsewhere."""
+
+    async def prepare(self) -> None:
+        """Ask a local server about the model, once; `model` may change. Raises nothing."""
+
+    def learn_window(self, tokens: int) -> None:
+        """The service refused a request and named the size of its window."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """An async generator; closing it closes the request's socket. Raises ProviderError: the
@@ -40,6 +50,14 @@ class ToolSupport(Protocol):
     def record_refusal(self, provider: Provider) -> None: ...
 
     def forget_refusal(self, provider: Provider) -> None: ...
+
+
+class ServedModels(Protocol):
+    """Remembers what local servers said about their models, by address and id."""
+
+    def find(self, address: str, model: str) -> ServedModel | None: ...
+
+    def record(self, address: str, model: str, served: ServedModel) -> None: ...
 
 
 class Embedder(Protocol):

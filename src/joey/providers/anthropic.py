@@ -92,13 +92,13 @@ class AnthropicRequestBuilder(RequestBuilder):
         return parts
 
     def _encode_message(self, message: msg.Message, *, mark: bool) -> bytes:
-        data = encode_message(message, images=self._model.supports_images)
+        data = encode_message(message, images=self.model.supports_images)
         if data and mark:
             return data.removesuffix(b"}]}") + b"," + _CACHE_CONTROL_JSON + b"}]}"
         return data
 
     def _encode_system(self, system: str) -> bytes:
-        mark = b"," + _CACHE_CONTROL_JSON if self._model.supports_prompt_cache else b""
+        mark = b"," + _CACHE_CONTROL_JSON if self.model.supports_prompt_cache else b""
         return b',"system":[{"type":"text","text":' + _encode_json(system) + mark + b"}]"
 
     def _build_tool(self, tool: ToolSpec) -> dict[str, Any]:

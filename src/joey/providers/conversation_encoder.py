@@ -103,7 +103,7 @@ class RequestBuilder(ABC):
     """Builds the bodies of requests to one model, and remembers what it encoded."""
 
     def __init__(self, model: ModelInfo, takes_mark: Callable[[Message], bool]) -> None:
-        self._model = model
+        self.model = model
         marks = _MAX_CACHE_MARKS if model.supports_prompt_cache else 0
         self._conversation_encoder = IncrementalConversationEncoder(
             self._encode_message, marks, takes_mark

@@ -29,14 +29,20 @@ _MAX_MESSAGE_CHARS = 600
 
 _CONTEXT_OVERFLOW_RE = compile_regex(
     r"prompt is too long|input is too long|context[ _](?:length|window|size|limit)"
-    r"|maximum (?:context|prompt)|token count .{0,24}exceeds|too many (?:input )?tokens"
-    r"|exceeds? the maximum number of tokens|exceed_context|context the overflows"
-    r"|reduce the length of the messages|max_new_tokens",
+    r"|maximum (?:context|prompt|model length)|token count .{0,24}exceeds"
+    r"|too many (?:input )?tokens|exceeds? the maximum number of tokens|exceed_context"
+    r"|context the overflows|reduce the length of the messages|max_new_tokens",
     re.IGNORECASE,
 )
 _NOT_CONTEXT_OVERFLOW_RE = compile_regex(
     r"per (?:min|hour|day)|maximum (?:allowed )?number of output tokens", re.IGNORECASE
 )
+_STATED_WINDOW_RE = compile_regex(
+    r"available context size \((\d+)|maximum (?:context|model) length (?:is|of) (\d+)"
+    r"|context length of only (\d+)|> (\d+) maximum",
+    re.IGNORECASE,
+)
+"""llama.cpp, vLLM and OpenAI, LM Studio, Anthropic."""
 _TOOLS_REFUSED_RE = compile_regex(
     r"does not support tools|tool choice requires --enable-auto-tool-choice"
     r"|function calling is not enabled|no endpoints found that support tool use"
@@ -249,12 +255,16 @@ def _build_provider_error(
     service: ServiceInfo, status: int, said: _ErrorDetails, wait: float | None
 ) -> ProviderError:
     failure = _classify_failure(status, said)
+    window = None
+    if failure is ProviderFailureKind.CONTEXT_OVERFLOW:
+        window = _STATED_WINDOW_RE.search(said.message)
     return ProviderError(
         _format_error_message(service, failure, status, said),
         failure=failure,
         status=status,
         code=said.code and service.redact(said.code),
         retry_after=wait,
+        context_window=int(next(filter(None, window.groups()))) if window else None,
     )
 
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from joey.core.models import ApiProtocol, ModelInfo
 from joey.core.settings import ModelRoute, Profile
 from joey.errors import ConfigError
-from joey.ports.model import Provider
+from joey.ports.model import Provider, ServedModels
 from joey.providers.catalog import find_model_info, find_provider_spec
 from joey.providers.http_client import HttpClient
 
@@ -21,8 +21,14 @@ _MAX_OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""
 
 
-def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None = None) -> Provider:
-    """The adapter for the service that the profile names; `route` as the task remembers it. Raises
+def make_provider(
+    profile: Profile,
+    http: HttpClient,
+    route: ModelRoute | None = None,
+    served_models: ServedModels | None = None,
+) -> Provider:
+    """The adapter for the service that the profile names; `route` as the task remembers it,
+    `served_models` remembers what local servers say. Raises
     ConfigError: no such provider, no model named, or a base URL that is not one."""
     kind = find_provider_spec(profile.provider)
     if not (profile.model or kind.default_model):
@@ -37,6 +43,10 @@ def make_provider(profile: Profile, http: HttpClient, route: ModelRoute | None =
         from joey.providers.anthropic import AnthropicProvider
 
         return AnthropicProvider(profile, model, http, route)
+    if kind.is_local:
+        from joey.providers.local_server import LocalServerProvider
+
+        return LocalServerProvider(profile, model, http, route, served_models)
     from joey.providers.openai import OpenAiProvider
 
     return OpenAiProvider(profile, model, http, route)

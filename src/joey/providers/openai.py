@@ -79,7 +79,7 @@ class OpenAiRequestBuilder(RequestBuilder):
 
     def _encode_body_prefix(self) -> bytes:
         parameters: dict[str, Any] = {"model": self._model_id}
-        if self._model.supports_temperature and not self._uses_developer_role:
+        if self.model.supports_temperature and not self._uses_developer_role:
             chosen = self._profile.temperature
             parameters["temperature"] = 0 if chosen is None else chosen
         return _encode_json(parameters)[:-1]
@@ -96,7 +96,7 @@ class OpenAiRequestBuilder(RequestBuilder):
         return None
 
     def _encode_message(self, message: msg.Message, *, mark: bool) -> bytes:
-        wire = convert_message(message, self._model)
+        wire = convert_message(message, self.model)
         if mark:
             _mark_last_text_for_cache(wire)
         return b",".join(_encode_json(item) for item in wire)
@@ -106,7 +106,7 @@ class OpenAiRequestBuilder(RequestBuilder):
         if self._uses_developer_role:
             role, text = ("developer", f"Formatting re-enabled\n{system}")
         content: Any = text
-        if self._model.supports_prompt_cache:
+        if self.model.supports_prompt_cache:
             content = [{"type": "text", "text": text, **_CACHE_CONTROL}]
         return _encode_json({"role": role, "content": content})
 

@@ -18,6 +18,7 @@ from joey.core.settings import ModelRoute, Profile
 from joey.errors import ProviderError
 from joey.providers import errors
 from joey.providers.catalog import build_endpoint_url, find_provider_spec
+from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient, HttpResponse
 from joey.providers.sse import ServerSentEvent, SseReader
@@ -46,6 +47,7 @@ class StreamingProvider(ABC):
     """A model at the endpoint that a profile names."""
 
     api_protocol: str
+    _request_builder: RequestBuilder
 
     def __init__(
         self,
@@ -70,6 +72,20 @@ class StreamingProvider(ABC):
     @property
     def address(self) -> str:
         return self._service.address
+
+    @property
+    def window_advice(self) -> str:
+        return ""
+
+    async def prepare(self) -> None:  # noqa: B027 (nothing to ask is the usual case)
+        """Hosted models are known from the catalogue."""
+
+    def learn_window(self, tokens: int) -> None:
+        if tokens < self.model.context_window:
+            self._set_model(self.model.limit_window(tokens))
+
+    def _set_model(self, model: ModelInfo) -> None:
+        self.model = self._request_builder.model = model
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]: ...

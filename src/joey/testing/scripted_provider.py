@@ -44,10 +44,17 @@ class ScriptedProvider:
         self.model = model or ModelInfo(id="scripted", context_window=200_000)
         self.api_protocol = api_protocol
         self.address = "scripted:0"
+        self.window_advice = ""
         self.requests: list[ModelRequest] = []
         self.open_stream_count = 0
         """Answers that were begun and neither ended nor closed."""
         self.is_closed = False
+
+    async def prepare(self) -> None:
+        """Its model is known."""
+
+    def learn_window(self, tokens: int) -> None:
+        self.model = self.model.limit_window(tokens)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[msg.Chunk, None]:
         self.requests.append(request)

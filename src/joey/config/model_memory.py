@@ -1,18 +1,23 @@
-"""Models that take no tools at an address, remembered from task to task."""
+"""What is remembered about models at an address: refused tools, and what local servers said."""
 
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from joey.config.json_documents import convert_document, read_document, write_document
+from joey.core.models import ServedModel
 from joey.errors import ConfigError
 from joey.ports.model import Provider
 from joey.system.locks import lock_for_update
 
 TOOL_SUPPORT_FILE = "tool-support.json"
+SERVED_MODELS_FILE = "served-models.json"
+MAX_SERVED_AGE_S = 24 * 3600
 
 log = logging.getLogger(__name__)
 
@@ -56,3 +61,42 @@ class ToolSupportStore:
     def _load(self) -> dict[str, list[str]]:
         document = read_document(self.path) or {}
         return dict(convert_document(document, _ToolSupportDocument, self.path).refused)
+
+
+class _Entry(Struct, frozen=True):
+    asked: float
+    """Seconds since 1970."""
+    said: ServedModel
+
+
+class _ServedModelsDocument(Struct, frozen=True):
+    models: dict[str, dict[str, _Entry]] = {}
+    """By the address of the server and the id of the model."""
+
+
+class ServedModelStore:
+    """What cannot be read or written is not remembered: the server is asked again."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / SERVED_MODELS_FILE
+
+    def find(self, address: str, model: str) -> ServedModel | None:
+        try:
+            entry = self._load().get(address, {}).get(model)
+        except ConfigError as error:
+            log.warning("%s", error)
+            return None
+        return None if entry is None or time.time() - entry.asked > MAX_SERVED_AGE_S else entry.said
+
+    def record(self, address: str, model: str, served: ServedModel) -> None:
+        try:
+            with lock_for_update(self.path):
+                models = self._load()
+                models.setdefault(address, {})[model] = _Entry(time.time(), served)
+                write_document(self.path, {"models": msgspec.to_builtins(models)})
+        except ConfigError as error:
+            log.warning("%s", error)
+
+    def _load(self) -> dict[str, dict[str, _Entry]]:
+        document = read_document(self.path) or {}
+        return dict(convert_document(document, _ServedModelsDocument, self.path).models)

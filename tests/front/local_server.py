@@ -1,0 +1,94 @@
+"""A local model server on loopback: the pages that tell of its models, and scripted replies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec import Struct
+
+CHAT_PATHS = ("/v1/chat/completions", "/api/chat")
+
+
+class Answer(Struct, frozen=True):
+    body: bytes
+    status: int = 200
+    content_type: str = "text/event-stream"
+
+
+class LocalModelServer(Struct, frozen=True):
+    port: int
+    pages: dict[str, Any]
+    asked: list[str]
+    """Paths of the pages that were asked for."""
+    chats: list[dict[str, Any]]
+    """Bodies of the requests to the model."""
+    chat_paths: list[str]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+def refuse(status: int, document: object) -> Answer:
+    return Answer(json.dumps(document).encode(), status, "application/json")
+
+
+def say(text: str, prompt_tokens: int = 3000) -> Answer:
+    """A stream of OpenAI's protocol with one piece of text."""
+    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 10}
+    chunks: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        {"choices": [], "usage": usage},
+    ]
+    lines = [f"data: {json.dumps({'id': 'c', **chunk})}\n\n" for chunk in chunks]
+    return Answer("".join([*lines, "data: [DONE]\n\n"]).encode())
+
+
+def finish(result: str = "All done.", prompt_tokens: int = 3000) -> Answer:
+    """An XML call that ends the task; understood in a native task as well."""
+    text = f"<attempt_completion>\n<result>{result}</result>\n</attempt_completion>"
+    return say(text, prompt_tokens)
+
+
+def list_files(path: str = ".", prompt_tokens: int = 3000) -> Answer:
+    return say(f"<list_files>\n<path>{path}</path>\n</list_files>", prompt_tokens)
+
+
+@asynccontextmanager
+async def local_model_server(
+    pages: Mapping[str, object], answers: Sequence[Answer] = ()
+) -> AsyncIterator[LocalModelServer]:
+    """Plays the answers in order; the last one again and again."""
+    made = LocalModelServer(0, dict(pages), [], [], [])
+    left = list(answers)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        path = head.split(" ")[1]
+        fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
+        body = await reader.readexactly(int(fields.get("content-length", 0)))
+        if path in CHAT_PATHS and left:
+            made.chats.append(json.loads(body))
+            made.chat_paths.append(path)
+            answer = left.pop(0) if len(left) > 1 else left[0]
+        else:
+            made.asked.append(path)
+            found = made.pages.get(path)
+            answer = refuse(200 if found is not None else 404, found or {"error": "not found"})
+        writer.write(
+            b"HTTP/1.1 %d X\r\nconnection: close\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n"
+            % (answer.status, answer.content_type.encode(), len(answer.body))
+        )
+        writer.write(answer.body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        yield LocalModelServer(port, made.pages, made.asked, made.chats, made.chat_paths)
