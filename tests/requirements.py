@@ -347,7 +347,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "D13", "Neighbouring calls that only read run at the same time."
     ),
     "engine:calls:rejection": Requirement(
-        "D13", "A rejection skips the calls after it, each with a result of its own."
+        "D13", "A user's rejection skips the calls after it, each with a result of its own."
     ),
     "engine:calls:malformed": Requirement(
         "D14", "A malformed call gets an error result and the others still run."

@@ -30,7 +30,7 @@ from joey.core.events import (
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Access, Reason, ReasonKind
-from joey.core.task_types import Answer, AskKind, Response, parse_todos
+from joey.core.task_types import Answer, AskKind, CallEnding, Response, parse_todos
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
     CommandOutputPreview,
@@ -323,3 +323,16 @@ def test_brief_lines_say_what_is_done_but_not_what_it_prints() -> None:
         "  exit 2",
         "! broken",
     ]
+
+
+@pytest.mark.parametrize("brief", [False, True])
+def test_a_skipped_call_is_named(brief: bool) -> None:
+    skipped = ToolFinished(
+        ts=1,
+        call_id="c",
+        tool="read_file",
+        content="Skipped.",
+        ending=CallEnding.SKIPPED,
+        result_header="[read_file for 'a.py'] Result:",
+    )
+    assert drawn(skipped, brief=brief) == "· skipped: read_file for 'a.py'\n"

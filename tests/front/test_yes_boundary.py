@@ -454,3 +454,20 @@ async def test_files_are_restored_in_the_workspace_and_not_over_protected_ones(
         joey.settings(alwaysAllowWriteProtected=True)
         assert (await joey.run(*flags)).code == 0
         assert path.read_text(encoding="utf-8") == "before\n"
+
+
+async def test_a_refusal_by_rule_lets_the_other_calls_of_the_reply_run(
+    joey: Joey, home: Path
+) -> None:
+    turn = Turn(
+        call("write_to_file", {"path": str(home / ".bashrc"), "content": "evil\n"}),
+        call("write_to_file", {"path": "mine.txt", "content": "good\n"}),
+        call("execute_command", {"command": "cat mine.txt"}),
+        call("attempt_completion", {"result": "too early"}),
+    )
+    ran = await run(joey, [turn], "--no-sandbox")
+    assert "Created mine.txt" in ran.tool_results and "good" in ran.tool_results
+    assert "rejected an earlier call" not in ran.tool_results
+    assert "read the results of the other calls" in ran.tool_results
+    assert (home / ".bashrc").read_text(encoding="utf-8") == "mine\n"
+    assert "· skipped: attempt_completion" in ran.err

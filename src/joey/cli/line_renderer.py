@@ -17,7 +17,7 @@ from joey.client.session import Session
 from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import ReasoningPart, TextPart
-from joey.core.task_types import APPROVAL_ASKS, AskKind, Response, RowKind
+from joey.core.task_types import APPROVAL_ASKS, AskKind, CallEnding, Response, RowKind
 from joey.core.tool_calls import COMMAND_TOOL_NAME, CallKind, get_summary
 from joey.presentation import phrases, questions
 from joey.presentation.text import Piece, get_terminal_width, sanitize, to_one_line, wrap_pieces
@@ -407,6 +407,10 @@ class TaskRenderer:
                 self._print_note(f"  │ {line}")
         if is_rejected:
             self._print_note("  rejected")
+        elif event.ending is CallEnding.SKIPPED:
+            # It never started, so no line names it yet.
+            call = (event.result_header or f"[{event.tool}]").removesuffix(" Result:")[1:-1]
+            self.print(f"· skipped: {to_one_line(call)}", "dim", cut=True)
         elif event.tool == COMMAND_TOOL_NAME and (end := phrases.describe_command_exit(event)):
             self._print_note(end if self._writer.is_brief else f"  {end}")
 

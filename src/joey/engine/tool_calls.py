@@ -1,7 +1,7 @@
 """The tool calls of one reply: prepared, authorized, run and answered in order.
 
 Adjacent calls that only read run in parallel, and so do those that delegate to subtasks; their
-results keep the order (D13). The first rejection skips the remaining calls. A completion after
+results keep the order (D13). A user's rejection skips the remaining calls. A completion after
 other calls is not presented, because the model has not seen their results. Each call gets exactly
 one outcome, published to the model as its result and to the user as rows. A defect in a tool fails
 its call, not the task.
@@ -165,7 +165,9 @@ class ToolCallRunner:
             self._fail_call(row_call, _build_defect_error(row_call.call, error))
             return None
         if isinstance(approved, RejectedCall):
-            self.has_rejection = True
+            # A policy refuses single calls; a user who says no may not want the others either.
+            self.has_rejection = approved.answer.is_by_user
+            self._has_unseen_results = True
             reject_call(self._task, row_call, approved)
             return None
         return approved
