@@ -121,7 +121,7 @@ async def test_a_plain_reply_is_no_answer_while_a_command_runs(joey: Joey, proto
     waiting = Turn(say("I'll wait for it to finish."))
     go_on = Turn(call("write_to_file", {"path": "go", "content": ""}))
     end = Turn(call("attempt_completion", {"result": "It printed 42."}))
-    turns = [
+    turns: list[Turn | TurnSelector] = [
         Turn(run("until [ -e go ]; do sleep 0.05; done; echo 42", timeout=0.1)),
         waiting,
         waiting,

@@ -384,3 +384,22 @@ async def test_edit_tools_say_what_they_changed_and_what_they_did_not(joey: Joey
     assert output_of(played, 4).startswith("Created n.py: line 1.\n\nNew problems")
     assert content(joey, "dos.txt") == "one\r\nthree\r\n"
     assert content(joey, "m.py") == TWICE.replace("return value", "return 1").replace("3", "4")
+
+
+async def test_a_program_that_the_sandbox_hides_is_named_with_the_flag_that_shows_it(
+    sandboxed: Joey,
+) -> None:
+    tools = sandboxed.home.parent / "tools"
+    tools.mkdir()
+    (tools / "check").symlink_to("/bin/echo")
+    command = f"{tools}/check all is well"
+    played = await play(sandboxed, reply(run(command)), DONE, flags=SANDBOXED)
+    result = output_of(played, 1)
+    assert "Exit code: 127" in result
+    assert f"not visible, although they exist: {tools}/check." in result
+    assert "--add-dir DIRECTORY" in result
+    flags = (*SANDBOXED, "--add-dir", str(tools))
+    played = await play(sandboxed, reply(run(command)), DONE, flags=flags)
+    assert "Output:\nall is well" in output_of(played, 1)
+    missing = await play(sandboxed, reply(run(f"{tools}/none")), DONE, flags=SANDBOXED)
+    assert "although they exist" not in output_of(missing, 1)

@@ -80,6 +80,9 @@ class LocalTerminal:
     async def get_sandbox_report(self) -> SandboxReport | None:
         return None if self._sandbox is None else await self._sandbox.probe()
 
+    def is_hidden(self, path: Path) -> bool:
+        return self._sandbox is not None and self._sandbox.is_hidden(path)
+
     async def close(self) -> None:
         try:
             if self._started_count:

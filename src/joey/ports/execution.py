@@ -99,6 +99,9 @@ class Terminal(Protocol):
     async def get_sandbox_report(self) -> SandboxReport | None:
         """How far commands are confined here; None when the user has switched that off."""
 
+    def is_hidden(self, path: Path) -> bool:
+        """Whether the path exists, but not for sandboxed commands."""
+
     async def close(self) -> None:
         """Kill everything that is still running."""
 
@@ -159,6 +162,9 @@ class Sandbox(Protocol):
     ) -> ConfinedProcess | None:
         """How to start `shell` in `cwd`; None when nothing works here and a user may decide. Raises
         ToolError: it may not run unconfined, or `cwd` is not to be seen from inside."""
+
+    def is_hidden(self, path: Path) -> bool:
+        """Whether the path exists, but not for commands."""
 
     def mark_own_write(self, path: Path) -> None:
         """joey has just written this itself, with leave: no command is taken for its maker."""

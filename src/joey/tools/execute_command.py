@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -119,7 +120,12 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             live.close()
         running.is_expected_to_end = end is None and prepared.timeout is None
         outcome = build_command_outcome(CommandReport(running, artifact, ctx.settings), end)
-        return add_sandbox_note(outcome, await ctx.terminal.get_sandbox_report(), ctx.settings)
+        report = await ctx.terminal.get_sandbox_report()
+        if report is not None and report.level is not SandboxLevel.NONE:
+            hidden = await asyncio.to_thread(find_hidden_paths, outcome.text, ctx.terminal)
+            if hidden:
+                return structs.replace(outcome, text=outcome.text + _render_hidden_paths(hidden))
+        return add_sandbox_note(outcome, report, ctx.settings)
 
 
 def _clean_command(command: str) -> str:
@@ -288,6 +294,9 @@ _SANDBOX_ERROR_RE = compile_regex(
     "Read-only file system|Permission denied|Operation not permitted|resource busy|EROFS|EACCES"
     "|EPERM|ECONNREFUSED|Connection refused|Failed to connect|No such file or directory"
 )
+_MISSING_FILE_RE = compile_regex("No such file|not found|cannot access|Permission denied")
+_ABSOLUTE_PATH_RE = compile_regex(r"""(?<![\w.])/[^\s:;,'"`‘’()<>|&]+""")
+_MAX_CHECKED_PATHS = 20
 _NETWORK_ERROR_RE = compile_regex(
     "ENETUNREACH|EAI_AGAIN|ENOTFOUND|Network is unreachable|name resolution|resolve host"
     "|Name or service not known|no such host|dns error|No matching distribution found"
@@ -304,6 +313,22 @@ _NO_LOOPBACK_NOTE = (
     " user that commands can use 127.0.0.1 once bubblewrap is installed."
 )
 _MAX_SHOWN_HOSTS = 20
+
+
+def find_hidden_paths(output: str, terminal: Terminal) -> list[str]:
+    """Paths that the output calls missing, which are there but not for sandboxed commands."""
+    lines = (line for line in output.splitlines() if _MISSING_FILE_RE.search(line))
+    named = dict.fromkeys(path for line in lines for path in _ABSOLUTE_PATH_RE.findall(line))
+    return [path for path in list(named)[:_MAX_CHECKED_PATHS] if terminal.is_hidden(Path(path))]
+
+
+def _render_hidden_paths(paths: Sequence[str]) -> str:
+    return (
+        "\n\nThe command ran in a sandbox, in which these paths are not visible, although they"
+        f" exist: {', '.join(paths)}. Only the user can change that, with the flag --add-dir"
+        " DIRECTORY or the setting sandboxReadable. Find another way, or tell the user what is"
+        " needed."
+    )
 
 
 def add_sandbox_note(outcome: Outcome, report: SandboxReport | None, settings: Settings) -> Outcome:

@@ -40,7 +40,9 @@ def render_sandbox(conditions: WorkingConditions) -> str:
             network = f"of the network they reach only {', '.join(hosts)}"
     return (
         "Commands run in a sandbox: they can write only to the workspace (but not to .git/hooks,"
-        f" .git/config, .roo or .vscode) and $TMPDIR, and {network}."
+        f" .git/config, .roo or .vscode) and $TMPDIR, and {network}. Outside the workspace they see"
+        " nothing of /tmp but their own files, and nothing of the home directory but installed"
+        " tools."
     )
 
 

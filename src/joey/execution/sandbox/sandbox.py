@@ -139,6 +139,13 @@ class LocalSandbox:
     async def probe(self) -> SandboxReport:
         return (await self._find_available()).report
 
+    def is_hidden(self, path: Path) -> bool:
+        from joey.execution.sandbox.filesystem import VISIBLE_VIEWS  # loaded on need
+
+        # The path itself may be a link, as interpreters of virtual environments are.
+        place = Path(os.path.realpath(path.parent), path.name)
+        return os.path.lexists(path) and self._get_layout().find_view(place) not in VISIBLE_VIEWS
+
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
     ) -> SupervisorHandle | None:
