@@ -273,6 +273,7 @@ SETTINGS: dict[str, Key] = {
     "allowedMaxCost": Key.LOWERED,
     "consecutiveMistakeLimit": Key.YOURS,
     "preventCompletionWithOpenTodos": Key.YOURS,
+    "confirmCompletion": Key.YOURS,
     "commandExecutionTimeout": Key.YOURS,
     "commandTimeoutAllowlist": Key.YOURS,
     "terminalOutputPreviewSize": Key.YOURS,

@@ -408,6 +408,11 @@ REQUIREMENTS: dict[str, Requirement] = {
         "seed 001, Attempt Completion Tool Execution",
         "With the setting on, open todos refuse a completion.",
     ),
+    "engine:completion:facts": Requirement(
+        "D78",
+        "A result is sent back once, with the fact, when a command failed in its last run or an"
+        " edit left errors; where no fact speaks against it, nothing is asked.",
+    ),
     "engine:completion:continued": Requirement(
         "D16", "The completion's result is written when the task is continued."
     ),

@@ -27,6 +27,7 @@ SCRIPT = [
     Turn(call("write_to_file", {"path": "a.txt", "content": "one\ntwo"}, chunk=5)),
     Turn(say("Now a command."), call("execute_command", {"command": "cat a.txt; exit 4"})),
     Turn(call("switch_mode", {"mode_slug": "ask", "reason": "enough"})),
+    done("It works."),
     done("That was **it**."),
 ]
 

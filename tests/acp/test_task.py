@@ -94,6 +94,7 @@ async def test_statuses_go_from_pending_over_in_progress_to_the_end(
         Turn(call("execute_command", {"command": "echo one; exit 3"})),
         Turn(call("list_files", {"path": "."})),
         done(),
+        done(),
     ]
     async with (
         ModelServer(turns) as server,

@@ -51,7 +51,7 @@ from tests.core.history.test_path import JournalBuilder, build_journals
 from tests.counts import shortened_examples
 from tests.engine.engine_harness import EngineHarness, done
 
-ASKING = Settings(always_allow_execute=True, allowed_commands=("*",))
+ASKING = Settings(always_allow_execute=True, allowed_commands=("*",), confirm_completion="off")
 
 
 async def _play(root: Path) -> tuple[Sequence[Record], Sequence[Any]]:

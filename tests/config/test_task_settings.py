@@ -21,6 +21,7 @@ KEPT = frozenset(
         "followupAutoApproveTimeoutMs",
         "consecutiveMistakeLimit",
         "preventCompletionWithOpenTodos",
+        "confirmCompletion",
         "commandExecutionTimeout",
         "commandTimeoutAllowlist",
         "terminalOutputPreviewSize",

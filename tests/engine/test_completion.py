@@ -111,16 +111,18 @@ async def test_without_a_user_a_result_waits_for_a_command_that_takes_long(
     os.mkfifo(engine_harness.root / "gate")
     command = "read < gate; sleep 0.5; exit 5"
     engine_harness.use_script(
-        run_in_background(command), finish_as_after_two_minutes(engine_harness)
+        run_in_background(command),
+        finish_as_after_two_minutes(engine_harness),
+        finish("it does not build"),
     )
     task = await engine_harness.start(policy=Unattended())
     with task.subscribe() as subscription:
         replies = (item async for item in subscription if isinstance(item.event, ReplyReceived))
         assert [await anext(replies), await anext(replies)]
     await asyncio.to_thread((engine_harness.root / "gate").write_text, "go\n")
-    assert await wait_for_ending(task) == Completed(
-        f"it builds\n\nEnded in the background: `{command}` (exit code 5)"
-    )
+    assert await wait_for_ending(task) == Completed("it does not build")
+    (message,) = list_tool_results(task.messages[4])
+    assert f"`{command}` failed in its last run (exit code 5)." in message
 
 
 async def test_a_result_does_not_wait_longer_than_the_run_may_take(

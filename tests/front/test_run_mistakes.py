@@ -133,6 +133,7 @@ async def test_a_result_next_to_calls_whose_results_are_unseen_is_not_presented(
         call("attempt_completion", {"result": "All tests pass."}),
     )
     late = reply(protocol, call("attempt_completion", {"result": "They fail."}))
+    joey.settings(confirmCompletion="off")
     async with ModelServer([early, late]) as server:
         done = await joey.run(*RUN, "--protocol", protocol, *reach(server.url), "test it")
         sent = last_message(server.requests[1])

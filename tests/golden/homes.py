@@ -67,7 +67,7 @@ __all__ = [
     "usage",
 ]
 
-MOST_MODULES = {"-p": 254, "-p -y": 254}
+MOST_MODULES = {"-p": 256, "-p -y": 256}
 """Modules and packages of joey that may be loaded before a run with these flags sends its first
 request."""
 

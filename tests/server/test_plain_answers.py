@@ -59,7 +59,7 @@ async def test_a_completion_next_to_unseen_results_is_no_event_and_its_row_ends(
 ) -> None:
     early = Turn(other, call("attempt_completion", {"result": "All tests pass."}, chunk=4))
     async with (
-        open_server(tmp_path, early, done("They fail."), **ALLOW) as here,
+        open_server(tmp_path, early, done("They fail."), confirmCompletion="off", **ALLOW) as here,
         here.peer() as peer,
     ):
         task_id = (await peer.ask("startNewTask", text="test it"))["taskId"]

@@ -101,6 +101,7 @@ async def test_rows_and_events_are_drawn_the_same(
         Turn(call("execute_command", {"command": "seq 1 40; exit 3"})),
         Turn(call("read_file", {"path": "missing.py"})),
         Turn(call("ask_followup_question", question)),
+        Turn(call("attempt_completion", {"result": "It *works*."}, chunk=4)),
         Turn(call("attempt_completion", {"result": "It is **done**.\n\n- all of it"}, chunk=4)),
         text="repair it",
         settings=ASKING,
@@ -120,9 +121,10 @@ async def test_rows_and_events_are_drawn_the_same(
         *("› repair it", "Plan", "● Read a.py", "● Update todo list 1 of 3 done · now: change it"),
         *("● Edit a.py +1 -1", "  1 - old = 1", "  1 + new = 1", "  └ ✗ rejected"),
         *("› not this file", "$ seq 1 40; exit 3", "  └ exit 3", "? joey asks", "› both"),
-        *("✓ result", "It is done.", "• all of it"),
+        *("It works.", "✓ result", "It is done.", "• all of it"),
     ):
         assert line in drawn
+    assert drawn.count("✓ result") == 1
     assert ("    … 15 more lines (Ctrl+O)" in drawn) is not whole
 
 

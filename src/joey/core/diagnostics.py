@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -22,6 +22,8 @@ _SEVERITY_RE = compile_regex(
 _LEADING_CODE_RE = compile_regex(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
 _TRAILING_CODE_RE = compile_regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
 _MAX_MESSAGE_CHARS = 500
+NEW_PROBLEMS_HEADING = "New problems detected after saving the file:"
+_LINE_NUMBER_RE = compile_regex(r"\] \d+ \| ")
 
 
 class Diagnostic(Struct, frozen=True):
@@ -86,6 +88,32 @@ def format_diagnostics(problems: Iterable[Diagnostic]) -> str:
         "\n".join([path, *(_format_diagnostic(problem) for problem in found)])
         for path, found in by_path.items()
     )
+
+
+def parse_new_problems(result: str) -> dict[str, frozenset[str]]:
+    """The problems that the result of an edit lists after the heading, by path; where in the file
+    they are is left out."""
+    found: dict[str, frozenset[str]] = {}
+    for section in result.split(f"{NEW_PROBLEMS_HEADING}\n")[1:]:
+        path, *lines = section.partition("\n\n")[0].split("\n")
+        problems = (_remove_line_number(line) for line in lines if line.startswith("- ["))
+        found[path] = found.get(path, frozenset()).union(problems)
+    return found
+
+
+def find_reported(
+    problems: Iterable[Diagnostic], reported: Mapping[str, frozenset[str]]
+) -> Sequence[Diagnostic]:
+    """Those of the problems that were reported before, at whichever line."""
+    return [
+        problem
+        for problem in problems
+        if _remove_line_number(_format_diagnostic(problem)) in reported.get(problem.path, ())
+    ]
+
+
+def _remove_line_number(line: str) -> str:
+    return _LINE_NUMBER_RE.sub("] ", line, count=1)
 
 
 def _format_diagnostic(problem: Diagnostic) -> str:

@@ -84,6 +84,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     check for repeated calls, off."""
     prevent_completion_with_open_todos: bool = False
     """Refuse a result while items of the todo list are open."""
+    confirm_completion: Literal["auto", "off"] = "auto"
+    """Send a result back to the model once if a command failed in its last run, or an edit left
+    errors; `off`: never."""
 
     command_execution_timeout: _NonNegativeInt = 0
     """Seconds after which a command is killed; 0 means never."""

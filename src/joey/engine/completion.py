@@ -5,6 +5,8 @@ calls is such a result too, but where the mode may edit files or run commands, a
 talks has most likely forgotten to act and is reminded once before. Without a user, it is no result
 while a command runs whose end the model may want to wait for.
 
+A result that a recorded fact speaks against is sent back once, with the fact (D78).
+
 Commands that still run are named in the result. Without a user, the result first waits for those
 that went to the background because they took long, within the time that the run has left and at
 most ten minutes; servers and the like, which were given a `timeout` or started with `&`, are not
@@ -17,8 +19,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from joey.core.diagnostics import find_reported, format_diagnostics
 from joey.core.events import TaskCompleted, ToolFinished, ToolStarted
 from joey.core.history.api import COMPLETION_TOOL_NAME
+from joey.core.history.completion_facts import (
+    SENT_BACK_TEXT,
+    FailedCommand,
+    build_failed_command,
+)
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
 from joey.core.prompts import messages_to_model
@@ -30,7 +38,7 @@ from joey.engine.limits import FailureCounter
 from joey.engine.message_expansion import expand_message
 from joey.engine.outcomes import CommittedReply, Completed, Continue
 from joey.engine.protocol import MAX_UNUSABLE_REPLIES, change_after_unusable_calls
-from joey.errors import ToolError
+from joey.errors import ToolError, ToolErrorWithReply
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -53,7 +61,8 @@ async def present_result(
         raise ToolError(messages_to_model.OPEN_TODOS_TEXT)
     if task.runtime.result_validator is not None:
         await task.runtime.result_validator.validate(result)
-    notes = await _settle_background_commands(task)
+    notes, failed_commands = await _settle_background_commands(task)
+    await _check_facts(task, failed_commands)
     if notes and task.runtime.result_validator is None:
         result = "\n\n".join((result, *notes))
     await run_completion_hooks(task, call, result)
@@ -80,8 +89,9 @@ _DEADLINE_MARGIN_S = 2.0
 """Left of the run's time when the result is presented."""
 
 
-async def _settle_background_commands(task: Task) -> list[str]:
-    """Wait for commands where nobody else will; sentences about those that ran."""
+async def _settle_background_commands(task: Task) -> tuple[list[str], list[FailedCommand]]:
+    """Wait for commands where nobody else will; sentences about those that ran, and those of them
+    that failed meanwhile."""
     commands = [each for each in task.runtime.terminal.background_commands if each.is_running]
     if task.asks.is_unattended:
         deadline = None if task.run_limits is None else task.run_limits.deadline
@@ -92,6 +102,7 @@ async def _settle_background_commands(task: Task) -> list[str]:
         awaited = (each for each in commands if each.is_expected_to_end)
         await asyncio.gather(*(each.wait_for_processes(left_s) for each in awaited))
     notes: list[str] = []
+    failed_commands: list[FailedCommand] = []
     for command in commands:
         name = f"`{to_one_line(command.command)}`"
         end = command.exit
@@ -100,7 +111,34 @@ async def _settle_background_commands(task: Task) -> list[str]:
         elif end is not None:
             status = f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}"
             notes.append(f"Ended in the background: {name} ({status})")
-    return notes
+            failed = build_failed_command(command.command, end.exit_code, end.signal)
+            failed_commands += () if failed is None else (failed,)
+    return notes, failed_commands
+
+
+_MAX_REPORTED_ERRORS = 5
+
+
+async def _check_facts(task: Task, failed_commands: Sequence[FailedCommand]) -> None:
+    """Raises ToolErrorWithReply: something speaks against the result, and none was sent back since
+    the user last said something. `failed_commands` are those that the model has not heard of."""
+    facts = task.recorder.projection.completion_facts
+    if facts.was_sent_back or task.runtime.settings.confirm_completion == "off":
+        return
+    found = [failed.describe() for failed in (*facts.failed_commands, *failed_commands)]
+    files, diagnostics = task.runtime.files, task.runtime.capabilities.diagnostics
+    if diagnostics is not None and facts.edit_problems:
+        current = await diagnostics.check_files([files.resolve(p) for p in facts.edit_problems])
+        errors = find_reported(current, facts.edit_problems)
+        if errors:
+            listed = format_diagnostics(errors[:_MAX_REPORTED_ERRORS])
+            found.append(f"An edit left new errors:\n{listed}")
+    if found:
+        raise ToolErrorWithReply(
+            SENT_BACK_TEXT + "\n".join(found),
+            messages_to_model.render_completion_sent_back(found),
+            is_informative=True,
+        )
 
 
 async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None:
@@ -163,9 +201,11 @@ async def process_plain_reply(
     try:
         response = await present_result(task, answer, row_ts)
     except ToolError as error:
-        failures.record_failure((str(error),))
+        if not error.is_informative:
+            failures.record_failure((str(error),))
         task.add_row(RowKind.ERROR, str(error))
-        return Continue((TextBlock(str(error)),))
+        reply_text = error.reply if isinstance(error, ToolErrorWithReply) else str(error)
+        return Continue((TextBlock(reply_text),))
     failures.reset()
     failures.plain_reply_texts.clear()
     if response is not None and not response.approves:

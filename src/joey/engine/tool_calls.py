@@ -275,6 +275,7 @@ class ToolCallRunner:
         try:
             answer = await present_result(self._task, result, row_call.row_ts, row_call.call)
         except ToolError as error:
+            self._keep_result_text(row_call)
             self._fail_call(row_call, error)
             return
         self._has_success = True
@@ -287,11 +288,14 @@ class ToolCallRunner:
             )
             finish_call(self._task, row_call, Outcome(feedback, images=answer.images))
 
-    def _defer_completion(self, row_call: RowCall) -> None:
-        """Do not present a result; its text stays on the screen as something the model said."""
+    def _keep_result_text(self, row_call: RowCall) -> None:
+        """A result that is not presented stays on the screen as something the model said."""
         match row_call.call.input:
             case {"result": str(text)} if text.strip():
                 self._task.add_row(RowKind.TEXT, text, row_call.row_ts)
+
+    def _defer_completion(self, row_call: RowCall) -> None:
+        self._keep_result_text(row_call)
         if self._has_failure:
             self._fail_call(row_call, ToolError(messages_to_model.COMPLETION_AFTER_FAILURE_TEXT))
         else:

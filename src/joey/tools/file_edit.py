@@ -14,7 +14,12 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from joey.core.diagnostics import Diagnostic, find_new_errors, format_diagnostics
+from joey.core.diagnostics import (
+    NEW_PROBLEMS_HEADING,
+    Diagnostic,
+    find_new_errors,
+    format_diagnostics,
+)
 from joey.core.edits.diff import DiffStats, UnifiedDiff, build_new_file_diff, build_unified_diff
 from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.core.edits.similar import EditFailure, format_changed_lines
@@ -310,7 +315,7 @@ async def format_new_diagnostics(
     most = len(found) if most < 0 else most
     text = format_diagnostics(found[:most])
     more = f"\n... {len(found) - most} more" if len(found) > most else ""
-    return f"\n\nNew problems detected after saving the file:\n{text}{more}"
+    return f"\n\n{NEW_PROBLEMS_HEADING}\n{text}{more}"
 
 
 _MAX_FRAGMENT_CHARS = 500

@@ -158,7 +158,11 @@ def _build_control_outcome(running: RunningCommand, state: str) -> Outcome:
     status = format_exit_status(running.exit)
     if state == "stopped":
         return Outcome(f"The command and all its processes were stopped. {status}\n{shown}")
-    return Outcome(f"The command has ended. {status}\n{shown}")
+    return Outcome(
+        f"The command has ended. {status}\n{shown}",
+        exit_code=running.exit.exit_code,
+        signal=running.exit.signal,
+    )
 
 
 def _find_artifact(artifacts: Path, artifact_id: str) -> tuple[Path, int]:

@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 
 from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
+from joey.core.history.completion_facts import CompletionFacts
 from joey.core.history.usage_ledger import UsageLedger, find_context_tokens
 from joey.core.messages import Usage
 from joey.core.models import ProtocolChangeReason, ToolProtocol
@@ -111,6 +112,7 @@ class TaskProjection:
         self.unattended_refusals: tuple[str, ...] = ()
         """What a policy refused in this run because nobody was there to allow it."""
         self.request_count = 0
+        self.completion_facts = CompletionFacts()
 
     def apply(self, event: ev.Durable) -> None:
         """Take in the next record of a journal."""
@@ -119,6 +121,7 @@ class TaskProjection:
 
     def apply_branch_event(self, event: ev.Durable) -> None:
         """Take in a record of the path."""
+        self.completion_facts.apply(event)
         match event:
             case ev.TaskCreated() | ev.TaskImported():
                 self._apply_identity(event)

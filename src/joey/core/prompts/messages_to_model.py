@@ -293,6 +293,14 @@ OPEN_TODOS_TEXT = (
 )
 
 
+def render_completion_sent_back(facts: Sequence[str]) -> str:
+    listed = "\n".join(f"- {fact}" for fact in facts)
+    return render_tool_error(
+        f"The result was not presented:\n{listed}\nFix this and check that it works. If it is"
+        " expected or cannot be fixed, complete the task again and say so in the result."
+    )
+
+
 def render_invalid_result(problems: Sequence[str]) -> str:
     listed = "\n".join(f"- {problem}" for problem in problems)
     return (

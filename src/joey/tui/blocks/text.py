@@ -20,7 +20,6 @@ from joey.tui.blocks.styled_text import Spans, clean_text, split_rich_text, to_p
 MAX_FOLDED_THINKING_CHARS = 400
 """Looked at for its first words."""
 TEXT_INDENT = 2
-RESULT_HEADING_PARTS = (WrappedLine([("✓ result", "success bold")]),)
 
 
 class StaticBlock(Block):
@@ -107,10 +106,11 @@ class MarkdownBlock(Block):
 
 
 class StreamingResultBlock(MarkdownBlock):
-    """A result while the call that presents it comes."""
+    """A result while the call that presents it comes. It may still be sent back, so it is only
+    marked as the result when it is presented."""
 
     def __init__(self) -> None:
-        super().__init__(head=RESULT_HEADING_PARTS)
+        super().__init__(head=(WrappedLine([("… result", "muted")]),))
         self._arguments = JsonStream()
 
     def feed(self, text: str) -> None:
@@ -123,6 +123,11 @@ class StreamingResultBlock(MarkdownBlock):
             if isinstance(result, str) and len(result) > self._char_count:
                 super().feed(result[self._char_count :])
         return super()._update_parser()
+
+    def finish(self, text: str) -> None:
+        self._heading_parts = _build_result_heading()
+        self._reset(text)
+        self.invalidate()
 
 
 class TransientBlock(Block):
@@ -206,7 +211,11 @@ def format_duration(seconds: float) -> str:
 
 
 def build_result_block(text: str, heading_suffix: str = "") -> MarkdownBlock:
-    return MarkdownBlock(text, [WrappedLine([(f"✓ result{heading_suffix}", "success bold")])])
+    return MarkdownBlock(text, _build_result_heading(heading_suffix))
+
+
+def _build_result_heading(suffix: str = "") -> Sequence[BlockPart]:
+    return [WrappedLine([(f"✓ result{suffix}", "success bold")])]
 
 
 def build_question_block(text: str) -> MarkdownBlock:

@@ -1,0 +1,148 @@
+"""Command lines as checks: which programs decide how a line ends, and whether it failed.
+
+Many commands end with a status other than 0 without a failure: they look something up (`grep`,
+`diff`, `test -f`, `which`), were not found, or were stopped after a time. The rest of a line counts
+only where its status becomes that of the line: the last command of a pipeline, and what `&&` and
+`||` join after the last `;`. Lines are read leniently; this decides about a reminder, never about a
+permission.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import PurePosixPath
+
+from joey.core.permissions.shell import parse_word_set
+from joey.core.text import compile_regex
+
+CheckName = tuple[str, ...]
+"""A program, and its subcommand or script."""
+
+_MAX_READ_CHARS = 4000
+_OPERATORS = "();<>|&\n"
+_ASSIGNMENT_RE = compile_regex(r"[A-Za-z_]\w*\+?=")
+_TIMEOUT_ARGUMENT_RE = compile_regex(r"-.*|[\d.]+[smhd]?|[A-Z]+")
+_LOOKUP_PROGRAMS = parse_word_set(
+    """
+    [ [[ : . ack ag alias awk basename bat break cat cd cmp colordiff column command comm continue
+    cut date declare df diff dirname done du echo egrep esac export fd fgrep fi file find fold for
+    free function git-grep grep hash head hexdump history hostname id in jobs jq kill killall less
+    ls lsof md5sum mkdir more nl od pgrep pidof pkill popd printenv printf ps pushd pwd read
+    readlink realpath return rg rm rmdir sed select set sha256sum shift shopt sleep sort source
+    stat strings tail tee test tput tr tree true type umask unalias uname uniq unset wait wc whatis
+    whereis which who whoami xxd yq zgrep }
+    """
+)
+"""Programs whose status is an answer, or says nothing about the work."""
+_GIT_LOOKUPS = parse_word_set(
+    """
+    blame branch cat-file check-ignore config describe diff fetch grep log ls-files ls-remote
+    merge-base remote rev-list rev-parse show show-ref status symbolic-ref tag
+    """
+)
+_BLOCK_ENDS = frozenset({"fi", "done", "esac", "}"})
+_LOOKUP_OPTIONS = frozenset({"--version", "-version", "-V", "--help", "-h", "version"})
+_PREFIXES = parse_word_set(
+    "! { do then else elif if while until time exec eval sudo env nice nohup stdbuf npx bunx"
+)
+_TWO_WORD_PREFIXES = parse_word_set("uv:run poetry:run pipenv:run pdm:run hatch:run bundle:exec")
+_SCRIPT_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun"})
+_INTERPRETER_RE = compile_regex(r"(?:python|pypy|ruby|perl|php|node|deno|bash|sh|zsh)[\d.]*")
+_CHECK_NAMES = parse_word_set(
+    """
+    ava bazel build check clippy compile ctest cypress eslint flake8 gradle gradlew jest karma lint
+    make mocha mvn mvnw mypy ninja nose2 nox phpunit playwright pre-commit pylint pyright pytest
+    rspec ruff test tests tox tsc typecheck unittest verify vet vitest
+    """
+)
+"""Programs and subcommands that tests, linters and builds are run with."""
+_STOPPED_SIGNALS = frozenset({"SIGINT", "SIGTERM", "SIGHUP"})
+_NO_FAILURE_CODES = frozenset({0, 124, 126, 127, 129, 130, 143})
+"""Success, stopped by `timeout` or a signal, could not be run at all."""
+
+
+def is_failure(exit_code: int | None, signal: str | None) -> bool:
+    """Whether the command itself failed: it was neither stopped nor impossible to run."""
+    if signal is not None:
+        return signal not in _STOPPED_SIGNALS
+    return exit_code is not None and exit_code not in _NO_FAILURE_CODES
+
+
+def find_checks(line: str, *, all_in_pipes: bool = False) -> tuple[CheckName, ...]:
+    """The programs that decide how a line ends, each with its subcommand or script; without those
+    whose status is no verdict. `all_in_pipes`: those that write into pipes, too."""
+    found = (_normalize(argv) for argv in _list_commands(line, all_in_pipes=all_in_pipes))
+    return tuple(name for name in found if name and not _is_lookup(name))
+
+
+def is_known_check(checks: tuple[CheckName, ...]) -> bool:
+    """Whether tests, a linter or a build are among these programs."""
+    return any(part in _CHECK_NAMES for name in checks for part in name)
+
+
+def are_variants(checks: tuple[CheckName, ...], others: tuple[CheckName, ...]) -> bool:
+    """Whether two lines run the same program, whatever its arguments are: `pytest -x tests/a.py`
+    and `pytest`, but not `npm test` and `npm install`."""
+    return any(a[: min(len(a), len(b))] == b[: min(len(a), len(b))] for a in checks for b in others)
+
+
+def _list_commands(line: str, *, all_in_pipes: bool) -> list[list[str]]:
+    head, mark, rest = line[:_MAX_READ_CHARS].partition("<<")
+    line = head + mark + rest.partition("\n")[0]  # without here-documents
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=_OPERATORS)
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    decided: list[list[str]] = []
+    current: list[str] = []
+    starts_anew = skips_next = False
+    try:
+        for token in lexer:
+            if not token or token[0] not in _OPERATORS:
+                if starts_anew and token not in _BLOCK_ENDS:
+                    decided = []
+                starts_anew = False
+                if not skips_next:
+                    current.append(token)
+                skips_next = False
+            elif token[0] in "<>":
+                skips_next = True
+            elif token in ("|", "|&") and not all_in_pipes:
+                current = []
+            else:
+                decided, current = [*decided, current], []
+                starts_anew = token.strip() not in ("&&", "||", ")", "|", "|&")
+    except ValueError:  # a quote that is not closed
+        pass
+    return [*decided, current]
+
+
+def _normalize(argv: list[str]) -> CheckName:
+    """The program without its directory and without what runs it, and its subcommand or script."""
+    while argv:
+        first, second = argv[0], argv[1] if len(argv) > 1 else ""
+        program = PurePosixPath(first).name
+        if _ASSIGNMENT_RE.match(first) or program in _PREFIXES:
+            argv = argv[1:]
+        elif f"{program}:{second}" in _TWO_WORD_PREFIXES:
+            argv = argv[2:]
+        elif program == "timeout":
+            argv = argv[1:]
+            while argv and _TIMEOUT_ARGUMENT_RE.fullmatch(argv[0]):
+                argv = argv[1:]
+        elif _INTERPRETER_RE.fullmatch(program):
+            if second != "-m":
+                return (program, second) if second else (program,)
+            argv = argv[2:]
+        elif program in _SCRIPT_RUNNERS and second in ("run", "run-script", "exec"):
+            argv = [program, *argv[2:]]
+        else:
+            is_subcommand = second in _LOOKUP_OPTIONS or second.replace("-", "").isalpha()
+            is_option = second.startswith("-") and second not in _LOOKUP_OPTIONS
+            return (program, second) if is_subcommand and not is_option else (program,)
+    return ()
+
+
+def _is_lookup(name: CheckName) -> bool:
+    program, argument = name[0], name[1] if len(name) > 1 else ""
+    if program == "git":
+        return argument in _GIT_LOOKUPS
+    return program in _LOOKUP_PROGRAMS or argument in _LOOKUP_OPTIONS

@@ -1,0 +1,115 @@
+"""Facts against a result, folded from a task's events: failed commands, errors that edits left.
+
+A run of a command counts if its status is a verdict (see `check_commands`). Its failure is settled
+by a later success of the same program. After an edit, only failed tests, linters and builds still
+count: other commands may have been attempts that the edit made obsolete. A presented result settles
+everything. A result is sent back once until the user says something (D78).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, structs
+
+from joey.core import events as ev
+from joey.core.check_commands import (
+    CheckName,
+    are_variants,
+    find_checks,
+    is_failure,
+    is_known_check,
+)
+from joey.core.diagnostics import parse_new_problems
+from joey.core.history.api import COMPLETION_TOOL_NAME
+from joey.core.task_types import RowKind
+from joey.core.text import to_one_line
+from joey.core.tool_calls import COMMAND_TOOL_NAME, EDIT_KINDS, decode_row, get_summary
+
+SENT_BACK_TEXT = "The result was sent back to the model once: "
+"""How the row begins that says why a result was not presented."""
+
+
+class FailedCommand(Struct, frozen=True):
+    command: str
+    checks: tuple[CheckName, ...]
+    status: str
+    is_before_edit: bool = False
+
+    def describe(self) -> str:
+        edited = " and has not run since the last edit" if self.is_before_edit else ""
+        return f"`{to_one_line(self.command)}` failed in its last run ({self.status}){edited}."
+
+
+def build_failed_command(
+    command: str, exit_code: int | None, signal: str | None
+) -> FailedCommand | None:
+    """None if the command did not fail, or its failure is no verdict."""
+    if not is_failure(exit_code, signal) or not (checks := find_checks(command)):
+        return None
+    status = f"exit code {exit_code}" if signal is None else f"signal {signal}"
+    return FailedCommand(command, checks, status)
+
+
+class CompletionFacts:
+    def __init__(self) -> None:
+        self.was_sent_back = False
+        """A result was sent back since the user last said something."""
+        self.failed_commands: tuple[FailedCommand, ...] = ()
+        """The latest run of each program, where it failed."""
+        self.edit_problems: dict[str, frozenset[str]] = {}
+        """Errors that edits introduced, by path; they may have been fixed since."""
+        self._calls: dict[str, ev.ToolStarted | ev.AskOpened] = {}
+        """Calls of the latest reply that have no outcome yet, by their ids."""
+
+    def apply(self, event: ev.Durable) -> None:
+        match event:
+            case ev.ReplyReceived():
+                self._calls.clear()
+            case ev.ToolStarted() | ev.AskOpened():
+                self._calls[event.call_id or ""] = event
+            case ev.AskAnswered() if not event.answer.approves:
+                self._calls = {id_: c for id_, c in self._calls.items() if c.ts != event.ask_ts}
+            case ev.ToolFinished():
+                self._apply_outcome(event)
+            case ev.TaskCompleted():
+                self.failed_commands, self.edit_problems = (), {}
+            case ev.UserMessage(is_first=False):
+                self.was_sent_back = False
+            case ev.RowAdded(say=RowKind.ERROR):
+                text = event.text.removeprefix(f"{COMPLETION_TOOL_NAME}: ")
+                self.was_sent_back |= text.startswith(SENT_BACK_TEXT)
+
+    def _apply_outcome(self, event: ev.ToolFinished) -> None:
+        call = self._calls.pop(event.call_id, None)
+        if event.subtask_usage is not None:
+            self._apply_edit()
+        elif call is None:
+            return
+        elif event.exit_code is not None or event.signal is not None:
+            is_command = call.tool == COMMAND_TOOL_NAME
+            command = call.text if is_command else decode_row(call.text).get("command")
+            if isinstance(command, str):
+                self._apply_run(command, event)
+        elif get_summary(call).kind in EDIT_KINDS:
+            problems = parse_new_problems(event.content)
+            if problems or not event.is_error:
+                self._apply_edit()
+            for path, found in problems.items():
+                self.edit_problems[path] = self.edit_problems.get(path, frozenset()) | found
+
+    def _apply_run(self, command: str, event: ev.ToolFinished) -> None:
+        failed = build_failed_command(command, event.exit_code, event.signal)
+        if event.exit_code == 0 and self.failed_commands:
+            checks = find_checks(command, all_in_pipes=True)
+        elif failed is not None:
+            checks = failed.checks
+        else:
+            return
+        others = (each for each in self.failed_commands if not are_variants(each.checks, checks))
+        self.failed_commands = (*others, failed) if failed is not None else tuple(others)
+
+    def _apply_edit(self) -> None:
+        self.failed_commands = tuple(
+            structs.replace(failed, is_before_edit=True)
+            for failed in self.failed_commands
+            if is_known_check(failed.checks)
+        )

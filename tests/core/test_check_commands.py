@@ -1,0 +1,120 @@
+"""Which failures of commands speak against a result, and what settles them."""
+
+from __future__ import annotations
+
+import pytest
+
+from joey.core.check_commands import are_variants, find_checks, is_failure, is_known_check
+
+LOOKUPS = [
+    "grep -n foo a.py",
+    "cd src && grep -rn 'a|b' .",
+    "python app.py 2> errors.txt | grep -q ready",
+    "! grep x a.py",
+    "diff a.txt b.txt > out.txt",
+    "git diff --exit-code",
+    "git rev-parse --verify main",
+    "test -f a.py",
+    "[ -d build ] && ls build",
+    "which node || which nodejs",
+    "command -v cargo",
+    "node --version",
+    "for f in *.py; do grep x $f; done",
+    "pytest -q 2>&1 | tail -20",
+    "cat missing.txt",
+    "mkdir build",
+    "kill 12345",
+    "cd nowhere",
+    "",
+    "'open quote",
+]
+
+
+@pytest.mark.parametrize("line", LOOKUPS)
+def test_a_lookup_is_no_check(line: str) -> None:
+    assert find_checks(line) == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "checks"),
+    [
+        ("pytest -q", ["pytest"]),
+        ("cd backend && pytest -x tests/a.py", ["pytest"]),
+        ("python -m pytest", ["pytest"]),
+        ("python3.12 -m unittest discover", ["unittest discover"]),
+        ("CI=1 timeout -k 5 60 .venv/bin/pytest", ["pytest"]),
+        ("uv run pytest", ["pytest"]),
+        ("npx tsc --noEmit", ["tsc"]),
+        ("npm run test -- --watch=false", ["npm test"]),
+        ("npm test", ["npm test"]),
+        ("make -C build", ["make"]),
+        ("./gradlew check", ["gradlew check"]),
+        ("cargo clippy; cargo test", ["cargo test"]),
+        ("make && ./run.sh", ["make", "run.sh"]),
+        ("(cd web && make)", ["make"]),
+        ("if [ -f Makefile ]; then make; fi", ["make"]),
+        ("python app.py", ["python app.py"]),
+        ("python - <<'EOF'\nit's fine\nEOF", ["python -"]),
+        ("echo one; exit 3", ["exit"]),
+        ("false", ["false"]),
+        ("git commit -m done", ["git commit"]),
+    ],
+)
+def test_the_programs_that_decide_how_a_line_ends_are_its_checks(
+    line: str, checks: list[str]
+) -> None:
+    assert [" ".join(name) for name in find_checks(line)] == checks
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "signal", "failed"),
+    [
+        (1, None, True),
+        (2, None, True),
+        (139, None, True),
+        (None, "SIGSEGV", True),
+        (0, None, False),
+        (None, None, False),
+        (124, None, False),
+        (127, None, False),
+        (143, None, False),
+        (None, "SIGTERM", False),
+    ],
+)
+def test_what_was_stopped_or_not_found_did_not_fail(
+    exit_code: int | None, signal: str | None, failed: bool
+) -> None:
+    assert is_failure(exit_code, signal) is failed
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "expected"),
+    [
+        ("pytest -x tests/a.py", "pytest", True),
+        ("pytest tests", "python -m pytest -q", True),
+        ("npm run lint", "npm run lint -- --fix", True),
+        ("npm test", "npm install", False),
+        ("cargo test", "cargo build", False),
+        ("python a.py", "python b.py", False),
+        ("python -c 'x'", "python -c 'y'", True),
+        ("mypy", "pytest", False),
+    ],
+)
+def test_lines_with_the_same_program_are_variants(line: str, other: str, expected: bool) -> None:
+    assert are_variants(find_checks(line), find_checks(other)) is expected
+    assert are_variants(find_checks(other), find_checks(line)) is expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("pytest", True),
+        ("npm run build", True),
+        ("go vet ./...", True),
+        ("npm install", False),
+        ("python app.py", False),
+        ("pip install x", False),
+    ],
+)
+def test_tests_linters_and_builds_are_known(line: str, expected: bool) -> None:
+    assert is_known_check(find_checks(line)) is expected

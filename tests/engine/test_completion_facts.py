@@ -1,0 +1,241 @@
+"""A result that a fact speaks against is sent back once, with the fact."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+import pytest
+from msgspec import structs
+
+from joey.content.diagnostics import LocalDiagnostics
+from joey.core.events import TaskCompleted, ToolFailed
+from joey.core.models import ToolProtocol
+from joey.core.settings import Settings
+from joey.core.task_types import AskKind
+from joey.engine.asks import Unattended
+from joey.engine.outcomes import Completed
+from joey.engine.task import Task
+from joey.ports.tool_context import Capabilities
+from joey.testing.script import Turn, call, pause, say
+from joey.workspace.files import LocalFiles
+from tests.engine.engine_harness import (
+    ALLOW_ALL,
+    EngineHarness,
+    check_history,
+    find_rows,
+    finish,
+    list_durable_events,
+    list_texts,
+    list_tool_results,
+    wait_for_ask,
+    wait_for_ending,
+)
+from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+
+pytestmark = pytest.mark.requirement("engine:completion:facts")
+
+FAILED = "`{}` failed in its last run (exit code {}).\n"
+
+
+def run(command: str) -> Turn:
+    return Turn(call("execute_command", {"command": command}))
+
+
+def write(content: str = "x\n", path: str = "a.txt") -> Turn:
+    return Turn(call("write_to_file", {"path": path, "content": content}))
+
+
+def list_sent_back(task: Task) -> list[str]:
+    return [row.text or "" for row in find_rows(task, "error") if "sent back" in (row.text or "")]
+
+
+async def play(harness: EngineHarness, *turns: Turn, settings: Settings = ALLOW_ALL) -> list[str]:
+    """The rows that say why a result was sent back, in a run without a user."""
+    task = await harness.start(
+        *turns, finish("first"), finish("second"), settings=settings, policy=Unattended()
+    )
+    ending = await wait_for_ending(task)
+    sent_back = list_sent_back(task)
+    assert ending == Completed("second" if sent_back else "first")
+    check_history(task.messages)
+    return sent_back
+
+
+async def test_a_failed_command_is_reported_once_and_the_next_result_is_presented(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(
+        write(), run("exit 3"), finish("It works."), finish("It fails."), policy=Unattended()
+    )
+    assert await wait_for_ending(task) == Completed("It fails.")
+    (reply,) = list_tool_results(task.messages[6])
+    assert reply.startswith(
+        f"[ERROR] The result was not presented:\n- {FAILED.format('exit 3', 3)}Fix this"
+    )
+    completions = [e for e in list_durable_events(task) if isinstance(e, TaskCompleted)]
+    assert [each.result for each in completions] == ["It fails."]
+    assert "It works." in [row.text for row in find_rows(task, "text")]
+    assert len(list_sent_back(task)) == 1
+
+
+@pytest.mark.parametrize(
+    ("commands", "expected"),
+    [
+        (["exit 3"], 1),
+        (["exit 3", "true"], 1),
+        (["grep x missing.txt"], 0),
+        (["test -f missing.txt"], 0),
+        (["which no-such-program"], 0),
+        (["no-such-program"], 0),
+        (["timeout 0.1 sleep 5"], 0),
+        (["kill -TERM $$"], 0),
+        (["kill -SEGV $$; :"], 0),
+        (["sh -c 'kill -SEGV $$'"], 1),
+        (["sh a.sh", "printf 'exit 0' > a.sh", "sh  a.sh"], 0),
+        (["sh -c 'exit 1'", "sh -c 'exit 0'"], 0),
+        (["sh -c 'exit 0'", "sh -c 'exit 1'"], 1),
+        (["exit 1 | cat"], 0),
+    ],
+)
+async def test_lookups_and_settled_failures_raise_nothing(
+    engine_harness: EngineHarness, commands: Sequence[str], expected: int
+) -> None:
+    sent_back = await play(engine_harness, write(), *map(run, commands))
+    assert len(sent_back) == expected
+
+
+async def test_an_edit_settles_a_command_that_is_no_known_check(
+    engine_harness: EngineHarness,
+) -> None:
+    assert not await play(engine_harness, run("python3 -c 'import nothing'"), write())
+
+
+MAKE = "all:\n\ttest -f ready.txt\n"
+
+
+async def test_a_failed_check_counts_until_it_is_run_again(engine_harness: EngineHarness) -> None:
+    (engine_harness.root / "Makefile").write_text(MAKE)
+    (message,) = await play(engine_harness, run("make"), write("", "other.txt"))
+    assert "`make` failed in its last run (exit code 2) and has not run since the last" in message
+
+
+async def test_a_check_that_passes_after_the_edit_settles_it(
+    engine_harness: EngineHarness,
+) -> None:
+    (engine_harness.root / "Makefile").write_text(MAKE)
+    fix = write("yes\n", "ready.txt")
+    assert not await play(engine_harness, run("make"), fix, run("make -s 2>&1 | tail -3"))
+
+
+async def test_without_a_fact_nothing_is_asked(engine_harness: EngineHarness) -> None:
+    assert not await play(engine_harness, run("true"), write())
+
+
+async def test_the_setting_turns_it_off(engine_harness: EngineHarness) -> None:
+    off = structs.replace(ALLOW_ALL, confirm_completion="off")
+    assert not await play(engine_harness, run("exit 3"), settings=off)
+
+
+def check_syntax(harness: EngineHarness) -> None:
+    files = LocalFiles(harness.root)
+    harness.capabilities = Capabilities(diagnostics=LocalDiagnostics(files, Settings(), os.environ))
+
+
+async def test_errors_that_an_edit_left_are_reported(engine_harness: EngineHarness) -> None:
+    check_syntax(engine_harness)
+    (message,) = await play(
+        engine_harness, write("def f(:\n", "a.py"), write("import os\n\ndef f(:\n", "a.py")
+    )
+    assert "An edit left new errors:\na.py\n- [python Error] 3 | " in message
+
+
+async def test_errors_that_were_fixed_are_not_reported(engine_harness: EngineHarness) -> None:
+    check_syntax(engine_harness)
+    broken, fixed = write("def f(:\n", "a.py"), run("echo 'x = 1' > a.py")
+    assert not await play(engine_harness, broken, fixed)
+
+
+async def test_errors_from_before_the_task_are_not_reported(engine_harness: EngineHarness) -> None:
+    check_syntax(engine_harness)
+    (engine_harness.root / "a.py").write_text("def f(:\n")
+    assert not await play(engine_harness, write("import os\ndef f(:\n", "a.py"))
+
+
+@pytest.mark.parametrize("protocol", list(ToolProtocol))
+async def test_a_plain_answer_is_sent_back_too(
+    engine_harness: EngineHarness, protocol: ToolProtocol
+) -> None:
+    command = run("exit 3")
+    if protocol is ToolProtocol.XML:
+        command = Turn(say("<execute_command><command>exit 3</command></execute_command>"))
+    text = [Turn(say("It works.")), Turn(say("It works.")), Turn(say("It fails."))]
+    task = await engine_harness.start(command, *text, policy=Unattended(), protocol=protocol)
+    ending = await wait_for_ending(task)
+    assert isinstance(ending, Completed)
+    assert ending.answered
+    assert ending.result.endswith("It fails.")
+    assert FAILED.format("exit 3", 3) in list_texts(task.messages[6])[0]
+    assert len(list_sent_back(task)) == 1
+    assert not [e for e in list_durable_events(task) if isinstance(e, ToolFailed)]
+
+
+async def test_a_subtask_is_sent_back_by_its_own_facts(engine_harness: EngineHarness) -> None:
+    engine_harness.provider = ScriptedSubtasks(
+        {
+            "the whole": [Turn(delegate("a part")), finish("whole")],
+            "a part": [run("exit 3"), finish("works"), finish("fails")],
+        }
+    )
+    task = await engine_harness.start(
+        text="the whole", settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended()
+    )
+    assert await wait_for_ending(task) == Completed("whole")
+    assert list_tool_results(task.messages[2])[0].endswith("Result:\nfails")
+
+
+async def test_with_a_user_the_result_is_asked_about_once(engine_harness: EngineHarness) -> None:
+    task = await engine_harness.start(run("exit 3"), finish("works"), finish("fails"))
+    await wait_for_ask(task)
+    assert [row.text for row in find_rows(task, "completion_result")] == ["fails", ""]
+    assert not [row for row in task.rows if getattr(row, "partial", None)]
+
+
+async def test_after_a_message_of_the_user_a_result_may_be_sent_back_again(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(
+        *(run("exit 3"), finish("1"), finish("2")),
+        *(finish("3"), run("exit 4"), finish("4")),
+        finish("5"),
+    )
+    await wait_for_ask(task)
+    await task.send("and now?")
+    await wait_for_ask(task)
+    assert task.result == "3"  # what was presented is settled
+    await task.send("try again")
+    await wait_for_ask(task)
+    assert task.result == "5"
+    assert len(list_sent_back(task)) == 2
+
+
+@pytest.mark.parametrize("sent_back_before", [False, True])
+async def test_facts_and_what_was_sent_back_survive_the_process(
+    engine_harness: EngineHarness, sent_back_before: bool
+) -> None:
+    before = [finish("1")] if sent_back_before else []
+    task = await engine_harness.start(run("exit 3"), *before, Turn(pause(asyncio.Event())))
+    with task.subscribe() as subscription:
+        while task.recorder.projection.request_count < 2 + len(before):
+            await anext(subscription)
+    await task.cancel()
+    await engine_harness.engine.release(task)
+    engine_harness.engine = engine_harness.new_engine()
+    engine_harness.use_script(finish("2"), finish("3"))
+    again = await engine_harness.engine.resume(task.id)
+    assert (await wait_for_ask(again)).ask is AskKind.RESUME_TASK
+    await again.approve()
+    assert (await wait_for_ask(again)).ask is AskKind.COMPLETION_RESULT
+    assert again.result == ("2" if sent_back_before else "3")
+    assert len(list_sent_back(again)) == 1

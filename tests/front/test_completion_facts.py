@@ -1,0 +1,132 @@
+"""A result that a fact speaks against is sent back once, in the real program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.front.test_run_mistakes import PROTOCOLS, RUN, last_message, reply
+from tests.server.server_fixture import open_server
+
+pytestmark = pytest.mark.requirement("engine:completion:facts")
+
+STREAM = ("-p", "-y", "--no-sandbox", "--output-format", "stream-json")
+
+
+def build_turns(protocol: str, *steps: tuple[str, dict[str, str]]) -> list[Turn]:
+    return [reply(protocol, call(name, arguments)) for name, arguments in steps]
+
+
+def write(path: str, content: str) -> tuple[str, dict[str, str]]:
+    return "write_to_file", {"path": path, "content": content}
+
+
+def run(command: str) -> tuple[str, dict[str, str]]:
+    return "execute_command", {"command": command}
+
+
+def done(result: str) -> tuple[str, dict[str, str]]:
+    return "attempt_completion", {"result": result}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_failed_test_run_is_reported_before_the_result_is_presented(
+    joey: Joey, protocol: str
+) -> None:
+    turns = build_turns(
+        protocol,
+        write("test.sh", "exit 7\n"),
+        run("sh test.sh"),
+        done("All tests pass."),
+        done("They fail."),
+    )
+    async with ModelServer(turns) as server:
+        finished = await joey.run(*STREAM, "--protocol", protocol, *reach(server.url), "test it")
+        assert len(server.requests) == 4
+        message = last_message(server.requests[3])
+    assert finished.code == 0
+    assert "`sh test.sh` failed in its last run (exit code 7)." in message
+    assert ("[attempt_completion] Result:" in message) is (protocol == "xml")
+    lines = finished.lines
+    results = [line["content"] for line in lines if line.get("subtype") == "completion_result"]
+    assert results == ["They fail."]
+    (error,) = (line["content"] for line in lines if line["type"] == "error")
+    assert error == (
+        "attempt_completion: The result was sent back to the model once: `sh test.sh` failed in"
+        " its last run (exit code 7)."
+    )
+    assert lines[-1]["content"] == "They fail."
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_syntax_error_that_an_edit_left_is_reported(joey: Joey, protocol: str) -> None:
+    turns = build_turns(
+        protocol,
+        write("a.py", "def f(:\n    pass\n"),
+        done("Written."),
+        write("a.py", "def f():\n    pass\n"),
+        done("Fixed."),
+    )
+    async with ModelServer(turns) as server:
+        finished = await joey.run(*RUN, "--protocol", protocol, *reach(server.url), "write it")
+        message = last_message(server.requests[2])
+    assert "An edit left new errors:\\na.py\\n- [python Error] 1 | " in message
+    assert finished.json["content"] == "Fixed."
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_writing_and_completing_takes_no_other_request(joey: Joey, protocol: str) -> None:
+    turns = build_turns(
+        protocol,
+        run("grep -r express ."),
+        run("npm-of-another-machine install express"),
+        write("server.js", "require('express');\n"),
+        done("Written."),
+    )
+    async with ModelServer(turns) as server:
+        finished = await joey.run(*RUN, "--protocol", protocol, *reach(server.url), "a server")
+        assert len(server.requests) == 4
+    assert finished.json["content"] == "Written."
+
+
+async def test_the_setting_turns_it_off(joey: Joey) -> None:
+    changed = await joey.run("config", "set", "confirmCompletion", "off")
+    assert changed.code == 0, changed.err
+    async with ModelServer(build_turns("native", run("exit 3"), done("Done."))) as server:
+        finished = await joey.run(*RUN, *reach(server.url), "do it")
+    assert finished.json["content"] == "Done."
+
+
+@pytest.mark.parametrize("setting", ["auto", "off"])
+async def test_a_task_of_a_client_has_the_setting_of_its_own(tmp_path: Path, setting: str) -> None:
+    turns = build_turns("native", run("exit 3"), done("1"), done("2"))
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
+        allowed = {
+            "alwaysAllowExecute": True,
+            "allowedCommands": ["*"],
+            "confirmCompletion": setting,
+        }
+        task_id = (await peer.ask("startNewTask", text="go", configuration=allowed))["taskId"]
+        await peer.asked("completion_result")
+        rows = peer.rows(task_id)
+        assert not [row for row in rows if row.get("partial")]
+        results = [row["text"] for row in rows if row.get("say") == "completion_result"]
+        assert results == ["1" if setting == "off" else "2"]
+        kept = [row for row in rows if row.get("say") == "text" and row["text"] == "1"]
+        assert len(kept) == (0 if setting == "off" else 1)
+        assert peer.names().count("taskCompleted") == 1
+
+
+async def test_a_killed_run_is_not_sent_back_twice(joey: Joey) -> None:
+    turns = build_turns("native", run("exit 3"), done("1"))
+    async with ModelServer([*turns, Turn()]) as server:
+        await joey.run(*RUN, "--max-turns", "2", *reach(server.url), "do it")
+    async with ModelServer(build_turns("native", done("2"))) as server:
+        finished = await joey.run(*RUN, "-c", *reach(server.url))
+        assert "failed in its last run" in json.dumps(server.requests[0].body["messages"])
+    assert finished.json["content"] == "2"
