@@ -172,3 +172,19 @@ async def test_a_plain_reply_is_an_answer_while_a_server_runs(
         done = await joey.run("-p", "-y", *sandbox, *reach(server.url), "start the server")
     assert done.code == 0
     assert "It serves." in done.out
+
+
+async def test_calls_that_cannot_be_used_are_named_beside_those_that_ran(joey: Joey) -> None:
+    text = (
+        "<list_files><path>.</path></list_files>\n<polish>\n<path>a.txt</path>\n</polish>\n"
+        "<grep>\n<pattern>x</pattern>\n<path>.</path>\n</grep>"
+    )
+    done, server = await ask(
+        joey, Turn(say(text)), Turn(call("attempt_completion", {"result": "ok"})),
+        flags=("--protocol", "xml"),
+    )  # fmt: skip
+    assert (done.code, done.out) == (0, "ok\n")
+    answer = json.dumps(server.requests[1].body["messages"][-1])
+    assert "[list_files for '.'] Result:" in answer
+    assert "[search_files for 'x'] Result:" in answer
+    assert 'was not run. Unknown tool \\"polish\\". Available tools: ' in answer

@@ -254,7 +254,7 @@ def test_a_result_names_its_files() -> None:
     def files(count: int) -> dict[str, Any]:
         return {"files": [{"path": f"{n}.py"} for n in range(count)]}
 
-    assert tool.describe_call(files(1)).startswith("[read_file for '0.py'. ")
+    assert tool.describe_call(files(1)) == "[read_file for '0.py']"
     assert tool.describe_call(files(2)) == "[read_file for '0.py', '1.py']"
     assert tool.describe_call(files(4)) == "[read_file for 4 files]"
     assert tool.describe_call({}) == "[read_file]"

@@ -221,9 +221,8 @@ def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
     if reply.is_cut_off:
         return messages_to_model.CUT_OFF_REPLY_TEXT
     if reply.unusable_call is not None:
-        names = task.runtime.build_tool_specs(task.mode, task.protocol, task.working_conditions)
         return messages_to_model.render_unusable_call(
-            task.protocol, reply.unusable_call, [spec.name for spec in names]
+            task.protocol, reply.unusable_call, list_available_tools(task)
         )
     if not has_text:
         return messages_to_model.render_only_reasoning(task.protocol, can_ask=_can_ask(task))
@@ -244,6 +243,11 @@ def _list_awaitable_commands(task: Task) -> list[messages_to_model.AwaitableComm
         for each in task.runtime.terminal.background_commands
         if each.exit is None and each.artifact is not None and not each.is_listening
     ]
+
+
+def list_available_tools(task: Task) -> list[str]:
+    specs = task.runtime.build_tool_specs(task.mode, task.protocol, task.working_conditions)
+    return [spec.name for spec in specs]
 
 
 def _can_ask(task: Task) -> bool:

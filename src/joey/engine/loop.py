@@ -30,7 +30,11 @@ from joey.core.prompts.environment import strip_environment_details
 from joey.core.task_types import AskKind, Response
 from joey.engine.asks import publish_feedback
 from joey.engine.checkpoints import prewarm_initial_checkpoint
-from joey.engine.completion import close_completion_call, process_plain_reply
+from joey.engine.completion import (
+    close_completion_call,
+    list_available_tools,
+    process_plain_reply,
+)
 from joey.engine.environment import (
     build_environment_blocks,
     observe_environment,
@@ -189,7 +193,12 @@ async def process_reply(
     runner = ToolCallRunner(task, failures)
     await runner.run(calls)
     if runner.accepted_result is None:
-        return Continue()
+        if reply.unusable_call is None:
+            return Continue()
+        skipped = messages_to_model.render_unusable_part(
+            reply.unusable_call, list_available_tools(task)
+        )
+        return Continue((TextBlock(skipped),))
     if not task.recorder.projection.queued_messages:
         return Completed(runner.accepted_result)
     close_completion_call(task)  # messages that came in meanwhile keep the task at work

@@ -68,7 +68,7 @@ class CommittedReply(Struct, frozen=True):
     is_cut_off: bool = False
     """The output limit ended it."""
     unusable_call: UnusableCall | None = None
-    """What it has in its text that was meant as a call, if it makes none."""
+    """What it has in its text that was meant as a call and cannot be used as one."""
 
 
 class RowCall(Struct, frozen=True):

@@ -147,12 +147,8 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
             paths = [wanted.path for wanted in self.parse(arguments).files]
         except ArgumentError:
             return f"[{self.name}]"
-        match paths:
-            case [path]:
-                hint = "Related files can be read together, in one call."
-                return f"[{self.name} for '{path}'. {hint}]"
-            case _ if len(paths) <= 3:
-                return f"[{self.name} for {', '.join(repr(path) for path in paths)}]"
+        if len(paths) <= 3:
+            return f"[{self.name} for {', '.join(repr(path) for path in paths)}]"
         return f"[{self.name} for {len(paths)} files]"
 
 

@@ -108,11 +108,9 @@ def test_native_prompts_hold_no_catalogue_and_no_tags_to_copy() -> None:
     assert "together in one reply" in text
 
 
-def test_xml_prompts_allow_only_reading_calls_together() -> None:
-    text = prompt(protocol=ToolProtocol.XML)
-
-    assert "several reading calls" in text
-    assert "together in one reply" not in text
+def test_prompts_of_both_protocols_allow_several_calls_in_a_message() -> None:
+    assert "Several calls in one message run in order" in prompt(protocol=ToolProtocol.XML)
+    assert "together in one reply; they run in order" in prompt(protocol=ToolProtocol.NATIVE)
 
 
 @pytest.mark.requirement("tools:xml-catalogue")

@@ -221,7 +221,7 @@ class _ReplyText:
             repairs = tuple(sorted(leaked.repairs))
             call = msg.ToolCall(call_id, name, leaked.arguments, repairs=repairs)
             self._parts.end_call(part, call)
-        return None
+        return found.unusable
 
     def _show(self, text: str) -> None:
         self._parts.append_prose("text", self._trimmer.feed(text) if self._is_trimmed else text)

@@ -78,7 +78,8 @@ def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> F
         if unread < 0:
             break
         try:
-            return FoundCalls(text[:start].rstrip(), read_calls_to_end(text, start, tools))
+            calls = read_calls_to_end(text, start, tools)
+            return FoundCalls(text[:start].rstrip(), calls, unusable)
         except NotACallError as error:
             unusable = error.unusable or unusable
     return FoundCalls(text, unusable=unusable)

@@ -27,18 +27,23 @@ def render_tool_catalogue(tools: Sequence[tuple[ToolSpec, str | None]]) -> str:
 
 
 def _render_tool(spec: ToolSpec, usage: str | None) -> str:
-    parameters = "\n".join(_iter_parameter_lines(spec)) or "(none)"
+    usage = _render_usage(spec) if usage is None else usage.strip()
+    nothing = "(see the usage)" if _get_properties(spec) else "(none)"
+    parameters = "\n".join(_iter_parameter_lines(spec, usage)) or nothing
     return "\n\n".join(
         [
             f"## {spec.name}\nDescription: {spec.description.strip()}",
             f"Parameters:\n{parameters}",
-            f"Usage:\n{usage.strip() if usage is not None else _render_usage(spec)}",
+            f"Usage:\n{usage}",
         ]
     )
 
 
-def _iter_parameter_lines(spec: ToolSpec) -> Iterator[str]:
+def _iter_parameter_lines(spec: ToolSpec, usage: str) -> Iterator[str]:
+    """The parameters that are tags of their own in the usage."""
     for name, schema in _get_properties(spec).items():
+        if f"<{name}>" not in usage:
+            continue
         need = "required" if _is_required(spec, name) else "optional"
         description = str(schema.get("description", "")).strip()
         choices = _collect_choices(schema)
@@ -145,7 +150,8 @@ def _iter_resource_lines(resources: Sequence[McpResource]) -> Iterator[str]:
 
 _INSTRUCTIONS_INTRODUCTION = (
     "These come from the user, the mode and the project. Follow them unless they contradict the"
-    " rules of tool use; they override other guidance above."
+    " rules of tool use; they override other guidance above. What the user asks for in the task"
+    " comes first."
 )
 _CODE_FENCE_RE = compile_regex("`{3,}")
 

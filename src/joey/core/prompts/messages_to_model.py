@@ -248,11 +248,21 @@ def render_unusable_call(
     protocol: ToolProtocol, unusable: UnusableCall, available: Sequence[str]
 ) -> str:
     """Something in the text looks like a call; the reason comes behind the reminder."""
-    tools = f" Available tools: {', '.join(available)}." if unusable.unknown_tool else ""
     return (
         f"{NO_TOOL_HEADER}\n\n{_get_tool_use_reminder(protocol)}\n\n# What was wrong\n\n"
-        f"{unusable.problem}{tools}"
+        f"{_explain_unusable_call(unusable, available)}"
     )
+
+
+def render_unusable_part(unusable: UnusableCall, available: Sequence[str]) -> str:
+    """The same of a reply that makes other calls."""
+    reason = _explain_unusable_call(unusable, available)
+    return f"[ERROR] One more tool call of your reply was not run. {reason}"
+
+
+def _explain_unusable_call(unusable: UnusableCall, available: Sequence[str]) -> str:
+    tools = f" Available tools: {', '.join(available)}." if unusable.unknown_tool else ""
+    return f"{unusable.problem}{tools}"
 
 
 def render_skipped_after_rejection(tool: str) -> str:

@@ -131,8 +131,9 @@ parameter is a tag inside it:
 
 - Every message needs a tool call, at its end. To finish, use attempt_completion, on its own.
 [ask_followup_question] - To ask the user, use ask_followup_question.
-- You may put several reading calls (read_file, list_files, search_files, codebase_search), or \
-several new_task calls, one after another in a message. Any other tool stands alone and last.
+- Several calls in one message run in order. Put calls together that don't depend on each \
+other's results: reads, searches, edits of different files, new_task. If the next step depends on \
+a result, end the message there.
 - Stop after the last call; the results come with the next message. Never write results yourself.
 - Use tool and parameter names exactly as listed below, and close every tag. Don't put calls into \
 code blocks or JSON.
