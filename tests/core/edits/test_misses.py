@@ -4,7 +4,7 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from joey.core.edits.line_document import Document, LineSpan
-from joey.core.edits.similar import EditFailure, find_most_similar
+from joey.core.edits.similar import EditFailure, find_most_similar, format_changed_lines
 from joey.core.edits.text_replace import NormalizedText, explain_not_found, explain_wrong_count
 from tests.bounded import run_bounded
 
@@ -105,4 +105,11 @@ def test_no_text_takes_for_ever_to_explain(text: str, wanted: str) -> None:
         "from joey.core.edits.text_replace import explain_not_found\n"
         f"text, wanted = {text}, {wanted}\n"
         "explain_not_found(NormalizedText(text), wanted, 'x', Levenshtein.normalized_similarity)"
+    )
+
+
+def test_changed_lines_are_named_in_the_order_of_the_file() -> None:
+    spans = [LineSpan(10, 11), LineSpan(18, 18), LineSpan(52, 60), LineSpan(61, 67)]
+    assert format_changed_lines(spans) == (
+        "line 11, lines removed after line 18, lines 53-60, 62-67"
     )

@@ -409,7 +409,7 @@ def test_of_lines_quoted_without_their_peculiarities_one_is_changed(
 def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
     message = failure(CODE, block("def two():\n    return 3", "x", 5))
     assert message.startswith("No match found at line 5 or elsewhere in the 6 lines of the file.")
-    assert "The closest text, lines 5-6, is 94% similar." in message
+    assert "The closest text, lines 5-6, is 94% similar: 1 of 2 lines match." in message
     assert "Search Content:\ndef two():\n    return 3" in message
     assert "Best Match Found:\n1 | def one():\n" in message
     assert message.count("6 |     return 2") == 1
@@ -482,3 +482,23 @@ def test_a_block_of_the_files_own_lines_replaces_just_them(
     result = lines[:start] + new + lines[stop:]
     expected = ends.join(result) + (ends if final and result else "")
     assert edited(original, diff) == expected
+
+
+def test_the_closest_text_is_where_whole_lines_match() -> None:
+    lines = [
+        "    with open(url) as response:",
+        "        return parse(response.read())",
+        "",
+        "",
+        "def dump(data: Mapping[str, Any], fp: IO[str], *, sort_keys: bool = False) -> None:",
+        *(f"    line_{number} = {number}" for number in range(20)),
+        "    return Parser(string).parse()",
+        "",
+        "",
+        "def document() -> TOMLDocument:",
+    ]
+    search = "\n".join([*lines[1:4], "def dump("])
+    message = failure("\n".join(lines) + "\n", block(search, "x"))
+    assert "The closest text, lines 2-5, is 74% similar: 3 of 4 lines match." in message
+    assert "Line 4 of your block is only the beginning of line 5: quote complete lines." in message
+    assert "\n8 |     line_2 = 2" in message and "line_3" not in message

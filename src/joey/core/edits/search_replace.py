@@ -59,6 +59,9 @@ from joey.core.text import (
 
 SEARCH_RADIUS_LINES = 40
 _CONTEXT_LINE_COUNT = 10
+_POOR_SCORE = 0.8
+_POOR_CONTEXT_LINE_COUNT = 3
+"""Around a place that is perhaps not the one that was meant."""
 _MAX_EXPLAINED_BLOCKS = 5
 """Looking for what is most like a block that does not fit is dear."""
 
@@ -194,16 +197,36 @@ class _BlockEditor:
         position = "" if hint is None else f" at line {block.start_line} or elsewhere"
         return EditFailure(
             f"No match found{position} in the {len(self.document.lines)} lines of the file."
-            f"{_describe_nearest(nearest)} Copy the lines exactly as they are in the file.",
+            f"{self._describe_nearest(search, nearest)}",
             self._render_evidence(search, nearest),
         )
+
+    def _describe_nearest(self, search: list[str], nearest: SimilarMatch | None) -> str:
+        advice = "Copy the lines exactly as they are in the file."
+        if nearest is None or not nearest.score:
+            return f" Nothing in it is similar. {advice}"
+        first, last = nearest.span.start + 1, nearest.span.stop
+        where = f"line {first}" if first == last else f"lines {first}-{last}"
+        text = f" The closest text, {where}, is {format_percent(nearest.score)} similar"
+        pairs = list(zip(search, self.document.lines[nearest.span.start : last], strict=False))
+        same = sum(one.rstrip() == other.rstrip() for one, other in pairs)
+        if same:
+            text += f": {same} of {len(search)} lines match"
+        for number, (one, other) in enumerate(pairs):
+            if one.strip() and one.rstrip() != other.rstrip() and other.startswith(one):
+                return (
+                    f"{text}. Line {number + 1} of your block is only the beginning of line"
+                    f" {first + number}: quote complete lines."
+                )
+        return f"{text}. {advice}"
 
     def _render_evidence(self, search: list[str], nearest: SimilarMatch | None) -> str:
         evidence = f"Search Content:\n{truncate_evidence(chr(10).join(search))}"
         if nearest is None or not nearest.score:
             return evidence
         start, stop = nearest.span
-        around = LineSpan(start - _CONTEXT_LINE_COUNT, stop + _CONTEXT_LINE_COUNT)
+        count = _POOR_CONTEXT_LINE_COUNT if nearest.score < _POOR_SCORE else _CONTEXT_LINE_COUNT
+        around = LineSpan(start - count, stop + count)
         shown = render_numbered_lines(self.document.lines, around)
         return f"{evidence}\n\nBest Match Found:\n{shown}"
 
@@ -221,14 +244,6 @@ def _build_ambiguity_failure(spans: list[LineSpan], start_line: int | None) -> E
         f"The SEARCH text is {near}in the file {times}{where}. Nothing was replaced: give the right"
         " :start_line:, or quote more lines so that only one place matches."
     )
-
-
-def _describe_nearest(nearest: SimilarMatch | None) -> str:
-    if nearest is None or not nearest.score:
-        return " Nothing in it is similar."
-    first, last = nearest.span.start + 1, nearest.span.stop
-    where = f"line {first}" if first == last else f"lines {first}-{last}"
-    return f" The closest text, {where}, is {format_percent(nearest.score)} similar."
 
 
 def _iter_readings(block: SearchReplaceBlock) -> Iterator[SearchReplaceBlock]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import nlargest
+from itertools import groupby
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -52,7 +53,8 @@ def find_most_similar(
     distance: Callable[[int], float],
 ) -> SimilarMatch | None:
     """The best window; of equals, the one with the smallest `distance` from where it should be.
-    Of a window much longer than the search only the beginning is compared: it is not alike."""
+    Of a window much longer than the search only the beginning is compared: it is not alike, unless
+    lines of the search are in it, whatever the other lines are."""
     lines = [normalize_text(line) for line in search]
     joined_search = " ".join(filter(None, lines))
     if not joined_search:
@@ -64,13 +66,11 @@ def find_most_similar(
     for start in sorted(_find_candidate_starts(document, lines, within, affordable), key=distance):
         span = LineSpan(start, min(start + len(lines), within.stop))
         window = document.normalized_lines[span.start : span.stop]
-        if too_long:
-            same = sum(len(one) for one, other in zip(lines, window, strict=False) if one == other)
-            score = same / max(1, sum(map(len, lines)), sum(map(len, window)))
-        else:
-            score = similarity(
-                joined_search, " ".join(filter(None, window))[: len(joined_search) * 4]
-            )
+        same = sum(len(one) for one, other in zip(lines, window, strict=False) if one == other)
+        score = same / len(joined_search)
+        if not too_long:
+            joined_window = " ".join(filter(None, window))[: len(joined_search) * 4]
+            score = max(score, similarity(joined_search, joined_window))
         if best is None or score > best.score:
             best = SimilarMatch(span, score)
     return best
@@ -157,16 +157,19 @@ def format_line_numbers(spans: Sequence[LineSpan]) -> str:
 
 
 def format_changed_lines(spans: Sequence[LineSpan]) -> str:
-    """`line 3`, `lines 3, 8-12`, `line 3, lines removed after line 7`; empty for no change."""
+    """`line 3, lines removed after line 7, lines 8-12, 20`, in order; empty for no change."""
     shown = spans[:_MAX_LISTED_LINE_NUMBERS]
-    written = [span for span in shown if span.start < span.stop]
-    is_plural = len(written) > 1 or any(span.stop - span.start > 1 for span in written)
-    parts = [f"line{'s' if is_plural else ''} {', '.join(map(_format_line_range, written))}"]
-    parts = (parts if written else []) + [
-        f"lines removed {f'after line {span.start}' if span.start else 'at the start'}"
-        for span in shown
-        if span not in written
-    ]
+    parts: list[str] = []
+    for is_written, group in groupby(shown, key=lambda span: span.start < span.stop):
+        run = list(group)
+        if is_written:
+            plural = "s" if len(run) > 1 or run[0].stop - run[0].start > 1 else ""
+            parts.append(f"line{plural} {', '.join(map(_format_line_range, run))}")
+        else:
+            parts += [
+                f"lines removed {f'after line {span.start}' if span.start else 'at the start'}"
+                for span in run
+            ]
     more = len(spans) - len(shown)
     return ", ".join(parts) + (f" and {more} more places" if more else "")
 
