@@ -153,6 +153,18 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:no-tools": Requirement(
         "D77", "A model that takes no tools, by its server's word, starts in XML."
     ),
+    "local:truncation-noticed": Requirement(
+        "D77", "A server that cuts prompts silently is noticed after the second request."
+    ),
+    "local:output-limit": Requirement(
+        "D77", "Local servers are told how long a reply may be, and summaries how short."
+    ),
+    "local:whole-document": Requirement(
+        "D77", "A reply that comes as one JSON document instead of a stream is read."
+    ),
+    "local:no-price": Requirement(
+        "D77", "Open models at loopback and private addresses have no price."
+    ),
     # The two histories
     "history:survives-everything": Requirement(
         "D15, D16, seed 004",

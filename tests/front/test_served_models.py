@@ -14,6 +14,7 @@ from tests.front.local_server import (
     list_files,
     local_model_server,
     refuse,
+    say,
 )
 
 
@@ -173,3 +174,86 @@ async def test_a_window_is_learnt_from_a_refusal(joey: Joey, kind: str) -> None:
     remembered = json.loads((joey.home / "served-models.json").read_text())
     (models,) = remembered["models"].values()
     assert models["my-model"]["said"] == {"contextWindow": 9216}
+
+
+@pytest.mark.requirement("local:truncation-noticed")
+async def test_a_server_that_cuts_its_prompts_is_noticed_at_the_second_request(joey: Joey) -> None:
+    answers = [list_files(prompt_tokens=4096), finish(prompt_tokens=4096)]
+    async with local_model_server(pages_of("vllm", 32768), answers) as server:
+        done = await joey.run(*reach("vllm", server), "do it")
+    assert done.code == 0, done.err
+    assert "cuts prompts to 4,096 of about" in done.err
+    assert ADVICE["vllm"] in done.err
+
+
+async def test_honest_counts_are_no_truncation(joey: Joey) -> None:
+    answers = [list_files(prompt_tokens=5200), finish(prompt_tokens=5400)]
+    async with local_model_server(pages_of("vllm", 32768), answers) as server:
+        done = await joey.run(*reach("vllm", server), "do it")
+    assert done.code == 0, done.err
+    assert "cuts prompts" not in done.err
+
+
+@pytest.mark.requirement("local:output-limit")
+async def test_replies_of_local_models_have_a_limit(joey: Joey) -> None:
+    async with local_model_server(pages_of("vllm", 32768), [finish()]) as server:
+        done = await joey.run(*reach("vllm", server), "do it")
+        assert done.code == 0, done.err
+        assert [chat["max_tokens"] for chat in server.chats] == [6554]
+
+
+@pytest.mark.requirement("local:output-limit")
+async def test_summaries_have_a_limit(joey: Joey) -> None:
+    (joey.workspace / "long.txt").write_text("some words of this file\n" * 1500)
+    read = say("<read_file>\n<args><file><path>long.txt</path></file></args>\n</read_file>", 7000)
+    answers = [read, list_files(prompt_tokens=24000), say("Summary."), finish()]
+    async with local_model_server(pages_of("vllm", 32768), answers) as server:
+        done = await joey.run(*reach("vllm", server), "do it")
+        limits = {chat["max_tokens"] for chat in server.chats}
+    assert min(limits) < 6554 and max(limits) == 6554, (limits, done.err)
+
+
+@pytest.mark.requirement("local:whole-document")
+async def test_a_json_document_instead_of_a_stream_is_the_reply(joey: Joey) -> None:
+    arguments = json.dumps({"result": "All done."})
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "attempt_completion", "arguments": arguments},
+    }
+    document = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "my-model",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": None, "tool_calls": [call]},
+                "finish_reason": "tool_calls",
+            }
+        ],
+        "usage": {"prompt_tokens": 5000, "completion_tokens": 9, "total_tokens": 5009},
+    }
+    async with local_model_server(pages_of("vllm", 32768), [refuse(200, document)]) as server:
+        done = await joey.run(*reach("vllm", server), "do it")
+    assert (done.code, done.out.strip()) == (0, "All done."), done.err
+
+
+@pytest.mark.requirement("local:no-price")
+async def test_open_models_at_loopback_have_no_price(joey: Joey) -> None:
+    async with local_model_server({}, [finish()]) as server:
+        flags = ("-p", "--provider", "openai", "--base-url", f"{server.url}/v1")
+        done = await joey.run(*flags, "-m", "qwen3-coder", "do it", "--output-format", "json")
+    assert done.code == 0, done.err
+    assert done.json["cost"]["totalCost"] == 0
+
+
+async def test_a_server_error_that_cannot_heal_is_not_retried(joey: Joey) -> None:
+    error = {"code": 500, "message": "Jinja Exception: roles must alternate", "type": "server"}
+    refusal = refuse(500, {"error": error})
+    async with local_model_server(pages_of("llamacpp", 32768), [refusal]) as server:
+        done = await joey.run(*reach("llamacpp", server), "do it")
+        assert len(server.chats) == 1
+    assert done.code == 1
+    assert "roles must alternate" in done.err

@@ -127,6 +127,8 @@ class ModelRequest(Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     tool_protocol: ToolProtocol = ToolProtocol.NATIVE
     task_id: str | None = None
+    max_output_tokens: int | None = None
+    """Of a reply that should be short; local servers are told, others have limits of their own."""
 
 
 def choose_tool_protocol(

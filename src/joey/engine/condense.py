@@ -129,6 +129,9 @@ _MAX_OUTLINED_FILES = 15
 _MIN_SUMMARY_TOKENS = 100
 """A conversation that would not get shorter by it is left alone."""
 _MAX_OVERFLOW_RETRIES = 3
+_OUTPUT_TOKENS_PER_WORD = 3
+_MAX_THOUGHT_TOKENS = 2_000
+"""Before the summary itself."""
 _TRANSCRIPT_FAILURES = frozenset(
     {
         ProviderFailureKind.INVALID_REQUEST,
@@ -260,6 +263,7 @@ class _SummaryWriter:
             text = f"condensingProfile: the model of the task writes the summary. {problem}"
             task.add_row(RowKind.ERROR, text)
         summary_length = max(100, min(2_000, budget.summary_chars // 12))
+        self._max_output_tokens = _OUTPUT_TOKENS_PER_WORD * summary_length + _MAX_THOUGHT_TOKENS
         self._instruction = prompts.build_condense_instruction(
             task.runtime.settings.custom_condensing_prompt, instructions, summary_length
         )
@@ -295,6 +299,7 @@ class _SummaryWriter:
             tools=tools,
             tool_protocol=task.protocol,
             task_id=task.id,
+            max_output_tokens=self._max_output_tokens,
         )
 
     async def write(
@@ -341,7 +346,10 @@ class _SummaryWriter:
         content = (TextBlock(text), TextBlock(self._instruction))
         message = Message(role="user", content=content)
         return ModelRequest(
-            system_prompt=prompts.CONDENSE_SYSTEM_PROMPT, messages=(message,), task_id=self._task.id
+            system_prompt=prompts.CONDENSE_SYSTEM_PROMPT,
+            messages=(message,),
+            task_id=self._task.id,
+            max_output_tokens=self._max_output_tokens,
         )
 
     async def _request_summary(self, request: ModelRequest, *, offers_tools: bool = False) -> str:

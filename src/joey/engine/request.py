@@ -222,6 +222,7 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
     """One reply, committed. Raises ProviderError: the service failed or said nothing;
     nothing was committed; CancelledError: what had arrived is committed as an interrupted reply."""
     provider = task.provider
+    estimate = ContextUsage(task).estimated_tokens if provider.window_advice else 0
     stream = ReplyStream(task, request_ts, provider)
     assembler = stream.assembler
     try:
@@ -247,7 +248,18 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
     stream.publish_request_end()
     await task.recorder.commit()
     reply = assembler.reply
+    if estimate and reply.usage is not None:
+        _warn_if_cut(task, estimate, reply.usage.input)
     return CommittedReply(parts, is_output_limit(reply.stop_reason), reply.unusable_call)
+
+
+def _warn_if_cut(task: Task, estimate: int, counted: int) -> None:
+    provider = task.provider
+    if task.token_estimator.is_cut(estimate, counted):
+        task.warn_once(
+            f"The server cuts prompts to {counted:,} of about {estimate:,} tokens: "
+            f"{provider.window_advice}."
+        )
 
 
 MAX_OVERFLOW_RECOVERIES = 3

@@ -382,5 +382,5 @@ def _build_default_model_info(kind: ProviderSpec, model: str) -> ModelInfo:
             is_known=False,
         )
     if kind.is_local:
-        return ModelInfo(id=model, context_window=32_768, max_output_tokens=4096, is_known=False)
+        return ModelInfo(id=model, context_window=32_768, is_known=False)
     return ModelInfo(id=model, is_known=False)

@@ -50,6 +50,12 @@ _TOOLS_REFUSED_RE = compile_regex(
     re.IGNORECASE,
 )
 """Ollama, vLLM, Gemini, OpenRouter, llama.cpp."""
+_PERMANENT_RE = compile_regex(
+    r"requires --\w|jinja|chat template|does not support|not supported|unsupported"
+    r"|more system memory|model .{0,80}not found",
+    re.IGNORECASE,
+)
+"""Reports of a server error that the same request would meet again."""
 _QUOTA_RE = compile_regex(
     r"insufficient[_ ](?:quota|balance|credit|funds)|credit balance|exceeded your current quota"
     r"|billing|payment required|out of credits",
@@ -278,7 +284,8 @@ def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailureKind:
         return ProviderFailureKind.QUOTA
     if status in _FAILURE_BY_STATUS:
         return _FAILURE_BY_STATUS[status]
-    return ProviderFailureKind.OVERLOAD if status >= 500 else ProviderFailureKind.INVALID_REQUEST
+    is_transient = status >= 500 and _PERMANENT_RE.search(said.message) is None
+    return ProviderFailureKind.OVERLOAD if is_transient else ProviderFailureKind.INVALID_REQUEST
 
 
 def is_context_overflow(text: str) -> bool:

@@ -10,13 +10,18 @@ import math
 
 from msgspec import structs
 
-from joey.core.models import ApiProtocol, ModelInfo
+from joey.core.models import ApiProtocol, ModelInfo, Prices
 from joey.core.settings import ModelRoute, Profile
+from joey.core.text import compile_regex
 from joey.errors import ConfigError
 from joey.ports.model import Provider, ServedModels
 from joey.providers.catalog import find_model_info, find_provider_spec
 from joey.providers.http_client import HttpClient
+from joey.providers.http_connection import parse_url
 
+_CLOSED_MODEL_RE = compile_regex(
+    r"(?:^|[/:])(?:claude|gpt-\d|chatgpt|o\d(?:-|$)|gemini|grok|qwen.*-(?:max|plus)(?:-|$))"
+)
 _MAX_OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""
 
@@ -52,10 +57,31 @@ def make_provider(
     return OpenAiProvider(profile, model, http, route)
 
 
+def _is_own_model(profile: Profile) -> bool:
+    """A model with open weights at a loopback or private address costs nothing; others can only be
+    reached there through a gateway that pays for them."""
+    if not profile.base_url or _CLOSED_MODEL_RE.search(profile.model.lower()):
+        return False
+    try:
+        host = parse_url(profile.base_url).host
+    except ConfigError:
+        return False
+    if not host[:1].isdecimal() and ":" not in host:
+        return host == "localhost" or host.endswith((".localhost", ".local"))
+    import ipaddress  # few profiles name an address by its number
+
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return False
+
+
 def resolve_model(profile: Profile) -> ModelInfo:
     """The catalogue's entry with the profile's limits, as a request will ask for them."""
     info = find_model_info(profile.provider, profile.model)
     window = profile.context_window or info.context_window
+    if _is_own_model(profile):
+        info = structs.replace(info, prices=Prices())
     usual = min(info.max_output_tokens, math.ceil(window * _MAX_OUTPUT_SHARE))
     return structs.replace(
         info,

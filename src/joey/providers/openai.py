@@ -19,6 +19,7 @@ from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.prompts.environment import strip_environment_details
 from joey.core.settings import ModelRoute, Profile
 from joey.providers import errors
+from joey.providers.catalog import find_provider_spec
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.conversation_encoder import encode_json as _encode_json
 from joey.providers.errors import ServiceInfo
@@ -30,6 +31,7 @@ from joey.providers.sse_transport import StreamDecoder, StreamingProvider
 
 class OpenAiProvider(StreamingProvider):
     api_protocol = "openai"
+    _document_key = "choices"
 
     def __init__(
         self, profile: Profile, model: ModelInfo, http: HttpClient, route: ModelRoute | None = None
@@ -55,6 +57,7 @@ class OpenAiRequestBuilder(RequestBuilder):
         super().__init__(model, _is_user_message)
         self._profile = profile
         self._host = host
+        self._is_local = find_provider_spec(profile.provider).is_local
         self._model_id = profile.model or model.id
         self._uses_developer_role = _DEVELOPER_ROLE_MODELS_RE.fullmatch(self._model_id) is not None
 
@@ -65,7 +68,10 @@ class OpenAiRequestBuilder(RequestBuilder):
         parts = [self._encode_body_prefix(), b',"messages":[', *messages, b'],"stream":true']
         if self._host != "x.ai" and not self._host.endswith(".x.ai"):
             parts.append(b',"stream_options":{"include_usage":true}')
-        if self._profile.max_tokens:
+        if self._is_local:  # nothing else ends a reply that repeats itself
+            limits = (self.model.max_output_tokens, request.max_output_tokens)
+            parts.append(b',"max_tokens":%d' % min(filter(None, limits)))
+        elif self._profile.max_tokens:
             parts.append(b',"max_completion_tokens":%d' % self._profile.max_tokens)
         if effort := self._choose_reasoning_effort(bool(request.tools)):
             parts.append(b',"reasoning_effort":' + _encode_json(effort))

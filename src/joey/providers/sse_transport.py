@@ -23,6 +23,8 @@ from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient, HttpResponse
 from joey.providers.sse import ServerSentEvent, SseReader
 
+_MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+
 
 class StreamDecoder(ABC):
     """The state of one answer."""
@@ -48,6 +50,8 @@ class StreamingProvider(ABC):
 
     api_protocol: str
     _request_builder: RequestBuilder
+    _document_key = ""
+    """A key that every whole reply has, where one is understood."""
 
     def __init__(
         self,
@@ -100,7 +104,11 @@ class StreamingProvider(ABC):
             )
         async with response:
             with errors.redact_errors(self._service):
-                await self._check_response(response)
+                document = await self._check_response(response)
+            if document is not None:
+                for chunk in decoder.feed(ServerSentEvent("", document)):
+                    yield chunk
+                return
             reader = SseReader()
             while data := await self._read_chunk(response, decoder):
                 events = reader.feed(data)
@@ -126,7 +134,9 @@ class StreamingProvider(ABC):
                     return b""  # the answer is whole: only what may follow it is lost
                 raise
 
-    async def _check_response(self, response: HttpResponse) -> None:
+    async def _check_response(self, response: HttpResponse) -> bytes | None:
+        """A whole reply as JSON, from servers that do not stream; else None. Raises
+        ProviderError."""
         kind = response.headers.get("content-type", "")
         if response.status != 200:
             raise await self._read_response_error(response)
@@ -136,11 +146,14 @@ class StreamingProvider(ABC):
             problem = "a web page instead of a stream"
         elif "json" in kind:
             problem = "a JSON document instead of a stream"
-            body = await response.read_all(errors.MAX_ERROR_BODY_BYTES)
-            if error := _find_error_object(body):
+            body = await response.read_all(_MAX_DOCUMENT_BYTES)
+            document = _parse_object(body)
+            if error := document.get("error"):
                 raise errors.build_stream_error(self._service, error)
+            if self._document_key in document:
+                return body
         else:
-            return
+            return None
         raise errors.build_malformed_response_error(self._service, problem)
 
     async def _read_response_error(self, response: HttpResponse) -> ProviderError:
@@ -151,10 +164,10 @@ class StreamingProvider(ABC):
         return errors.build_response_error(self._service, response.status, response.headers, body)
 
 
-def _find_error_object(body: bytes) -> Any:
-    """Some gateways report failures with a status that means success."""
+def _parse_object(body: bytes) -> dict[str, Any]:
+    """Some gateways report failures with a status that means success, or reply in one piece."""
     try:
         parsed: Any = msgspec.json.decode(body)
     except errors.JSON_DECODE_ERRORS:
-        return None
-    return parsed.get("error") if isinstance(parsed, dict) else None
+        return {}
+    return parsed if isinstance(parsed, dict) else {}

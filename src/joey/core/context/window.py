@@ -30,6 +30,7 @@ _MIN_TOKEN_RATIO = 0.5
 """A service that counts less than this of our estimate leaves something out of its count."""
 _MIN_NEW_TOKEN_RATIO = 0.8
 _MAX_TOKEN_RATIO = 3.0
+_CUT_TOKEN_RATIO, _CUT_ADDED_RATIO = 0.8, 0.3
 INHERIT_THRESHOLD = -1
 _VALID_THRESHOLDS = range(5, 101)
 
@@ -80,6 +81,8 @@ class TokenEstimator:
         """The estimate of prompt and tools in the latest request."""
         self._model_id = ""
         self._request_count_at_model_change = -1
+        self._last_count: tuple[int, int] | None = None
+        """Of the latest request, if the service counted few of its tokens: estimate and count."""
 
     def set_model(self, model_id: str, requests: int) -> None:
         """The next request goes to this model, after so many. Each counts in its own way."""
@@ -133,6 +136,18 @@ class TokenEstimator:
     def record_overflow(self, estimate: int, size: int) -> None:
         """The service refused a request of this estimate, for a window said to be of this size."""
         self.min_ratio = max(self.min_ratio, size / max(1, estimate))
+
+    def is_cut(self, estimate: int, counted: int) -> bool:
+        """Whether the service seems to drop a part of its prompts: it counted far less than the
+        estimate of this request and the one before, and little of what was added."""
+        before, self._last_count = self._last_count, None
+        if not 0 < counted < _CUT_TOKEN_RATIO * estimate:
+            return False
+        self._last_count = (estimate, counted)
+        if before is None or estimate <= before[0]:
+            return False
+        added = (counted - before[1]) / (estimate - before[0])
+        return added < _CUT_ADDED_RATIO or counted < _MIN_TOKEN_RATIO * estimate
 
 
 class CondenseThreshold(Struct, frozen=True):
