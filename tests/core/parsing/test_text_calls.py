@@ -85,10 +85,17 @@ def test_anything_else_stays_text(text: str) -> None:
     assert assemble_xml(text).parts == (TextPart(text),)
 
 
-def test_a_call_behind_a_broken_block_is_understood() -> None:
+def test_a_call_behind_an_unfinished_one_is_part_of_it() -> None:
     broken = '<tool_call>{"name": "list_files", "arguments": {"path": "\\uZZ\n'
-    reply = assemble_xml(f"{broken}<list_files><path>.</path></list_files>")
-    assert reply.parts[0] == TextPart(broken.strip())
+    text = f"{broken}<list_files><path>.</path></list_files>"
+    assert assemble_xml(text).parts == (TextPart(text),)
+    assert assemble_xml(text).unusable_call is not None
+
+
+def test_a_call_behind_a_malformed_one_is_understood() -> None:
+    malformed = '<tool_call>{"name": "list_files", "arguments": {"path": }}</tool_call>'
+    reply = assemble_xml(f"{malformed}\n<list_files><path>.</path></list_files>")
+    assert reply.parts[0] == TextPart(malformed)
     assert [call.input for call in reply.calls] == [{"path": "."}]
 
 

@@ -122,8 +122,18 @@ def find_parameter(parameters: frozenset[str], written: str) -> str | None:
 @lru_cache(maxsize=128)
 def list_parameter_spellings(parameters: frozenset[str]) -> frozenset[str]:
     """Every name by which a parameter may be given, for parsers that must know them in advance."""
-    spellings = {word for line in _PARAMETER_SYNONYMS.values() for word in line.split()}
-    return parameters | {word for word in spellings if find_parameter(parameters, word) is not None}
+    synonyms = {word for line in _PARAMETER_SYNONYMS.values() for word in line.split()}
+    names = parameters | {word for word in synonyms if find_parameter(parameters, word) is not None}
+    return names.union(*map(_list_spellings, names))
+
+
+def _list_spellings(name: str) -> set[str]:
+    """`file_path` as `filePath`, `FilePath`, `File_Path`, `file-path` and `FILE_PATH`."""
+    pascal = name.title().replace("_", "")
+    return {
+        *(pascal, pascal[:1].lower() + pascal[1:], name.title(), name.upper()),
+        name.replace("_", "-"),
+    }
 
 
 _MARKUP_NAMES: Collection[str] = {

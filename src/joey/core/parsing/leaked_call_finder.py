@@ -41,6 +41,7 @@ _CANDIDATE_RE = compile_regex(
     rf"|(?={OPENING})|<(?P<tag>[A-Za-z][\w.:-]{{0,80}})(?=[\s/>])",
     re.IGNORECASE,
 )
+_CLOSING_TAG_RE = compile_regex(r"</([A-Za-z][\w.:-]{0,80})>")
 _OPENING_RE = compile_regex(OPENING)
 _SUSPECT_RE = compile_regex(r"[<\[{`~]|to=|functools|function call")
 """What a text has that opens a call, or may have begun to; most pieces of a reply have nothing."""
@@ -72,6 +73,8 @@ def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> F
             return FoundCalls("", read_whole_reply(text, tools))
         except NotACallError as error:
             unusable = error.unusable
+            if error.is_unfinished:
+                return FoundCalls(text)
     unread = _MAX_READ_CHARS
     for start in islice(_iter_candidates(text, tools), _MAX_ATTEMPTS):
         unread -= len(text) - start
@@ -82,6 +85,8 @@ def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> F
             return FoundCalls(text[:start].rstrip(), calls, unusable)
         except NotACallError as error:
             unusable = error.unusable or unusable
+            if error.is_unfinished and FENCE_RE.match(text, start) is None:
+                break
     return FoundCalls(text, unusable=unusable)
 
 
@@ -90,6 +95,7 @@ def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
     context = MarkdownContext()
     pos = 0
     closing_tag = ""
+    last_closings = {match[1]: match.start() for match in _CLOSING_TAG_RE.finditer(text)}
     while match := _CANDIDATE_RE.search(text, pos):
         context.feed(text[pos : match.start()])
         pos = match.start()
@@ -110,7 +116,7 @@ def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
             continue
         elif context.is_prose and not closing_tag:
             tag = match["tag"]
-            if tag is None or tools.find(tag) is not None or text.find(f"</{tag}>", end) >= 0:
+            if tag is None or tools.find(tag) is not None or last_closings.get(tag, 0) >= end:
                 yield pos
         context.feed(text[pos:end])
         pos = end

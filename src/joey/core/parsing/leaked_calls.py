@@ -18,6 +18,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator
+from string import whitespace
 from typing import Any
 
 import msgspec
@@ -26,9 +27,9 @@ from msgspec import Struct
 from joey.core.messages import UnusableCall
 from joey.core.parsing.call_arguments import ARGUMENT_KEYS, repair_value
 from joey.core.parsing.call_names import KnownTool, ToolNames, is_markup_name
-from joey.core.parsing.lenient_json import Repair, parse_lenient_json, read_lenient_json
+from joey.core.parsing.lenient_json import Repair, UnfinishedJsonError, read_lenient_json
 from joey.core.parsing.xml_argument_parser import strip_first_newline, strip_last_newline
-from joey.core.parsing.xml_stream import XmlCallEnded, XmlStream
+from joey.core.parsing.xml_stream import XmlCallEnded, XmlEvent, XmlStream
 from joey.core.text import compile_regex
 
 
@@ -41,8 +42,13 @@ class LeakedCall(Struct, frozen=True):
 class NotACallError(ValueError):
     """The text is no call; with a problem, it was meant as one."""
 
-    def __init__(self, problem: str = "", *, unknown_tool: str | None = None) -> None:
+    def __init__(
+        self, problem: str = "", *, unknown_tool: str | None = None, is_unfinished: bool = False
+    ) -> None:
+        """`is_unfinished`: the text ends inside of the call, so that everything behind its
+        beginning is part of it."""
         super().__init__(problem)
+        self.is_unfinished = is_unfinished
         self.unusable = UnusableCall(problem, unknown_tool) if problem else None
 
 
@@ -60,16 +66,20 @@ _TOKEN = (
 )
 _WRAPPER = (
     rf"</?{_NAMESPACE}(?:longcat_|start_|end_)?"
-    r"(?:tool_calls?|function_calls?|tool_uses?|tools|action)>"
+    r"(?:tool_calls?|function_calls?|tool_uses?|tools|action|TOOLCALL)>"
 )
+_MINIMAX = r"\]<\]minimax\[>\["
+_INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"
 _ANALYSIS = r"<\|channel\|>analysis<\|message\|>(?:(?!<\|).)*+(?:<\|end\|>|(?=<\|start\|>))"
 _MARKS_RE = compile_regex(
-    rf"(?:\s|{_ANALYSIS}|{_TOKEN}|{_WRAPPER}|\[/?TOOL_CALLS?\]|</s>|[;,]|assistant(?=<\|)"
-    r"|functools(?=\s*\[)|function call(?=\s*\{))++",
+    rf"(?:[\s{_INVISIBLE}]|{_ANALYSIS}|{_TOKEN}|{_WRAPPER}|\[/?TOOL_CALLS?\]|</s>|[;,]"
+    rf"|assistant(?=<\|)|functools(?=\s*\[)|function call(?=\s*\{{)|Action:(?=\s*```)|{_MINIMAX}"
+    rf"|function<｜tool_sep｜>{_NAME}\s+(?=<))++",
     re.DOTALL,
 )
 OPENING = (
     rf"{_TOKEN}|{_WRAPPER}|\[TOOL_CALLS?\]|\bfunctools(?=\s*\[)|\bfunction call(?=\s*\{{)"
+    rf"|\bAction:\s*(?=```)|{_MINIMAX}"
     rf"|<{_NAMESPACE}(?:function=|(?:invoke|function|tool(?:_call|_use)?)\s+name=)"
     r"|(?:assistant)?commentary\s+to=|\bto=functions\."
 )
@@ -80,10 +90,16 @@ _ELEMENT_RE = compile_regex(
     rf"<{_NAMESPACE}(?:function=|(?:invoke|function|tool(?:_call|_use)?)\s+name=)"
     rf"[\"']?(?P<name>{_NAME})[\"']?\s*(?P<empty>/?)>"
 )
-_ELEMENT_END_RE = compile_regex(rf"\s*</{_NAMESPACE}(?:function|invoke|tool(?:_call|_use)?)>")
+_ELEMENT_END_RE = compile_regex(
+    rf"\s*(?:{_MINIMAX})?</{_NAMESPACE}(?:function|invoke|tool(?:_call|_use)?)>"
+)
 _PARAMETER_RE = compile_regex(
-    rf"\s*<(?P<namespace>{_NAMESPACE})parameter(?:=|\s+name=)[\"']?(?P<name>{_NAME})[\"']?"
+    rf"\s*<(?P<tag>{_NAMESPACE}param(?:eter)?)(?:=|\s+name=)[\"']?(?P<name>{_NAME})[\"']?"
     r"(?P<attributes>[^<>\n]*)>"
+)
+_MINIMAX_PARAMETER_RE = compile_regex(
+    rf"\s*{_MINIMAX}<(?P<name>{_NAME})>(?P<value>(?:(?!{_MINIMAX}).)*+){_MINIMAX}</(?P=name)>",
+    re.DOTALL,
 )
 _ARGUMENT_PAIR_RE = compile_regex(
     r"\s*<arg_key>\s*([^<]{1,80}?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>"
@@ -97,16 +113,17 @@ _ESCAPED_PAIR_RE = compile_regex(
 _NAMED_RE = compile_regex(
     rf"(?:assistant\s*)?(?:commentary\s*)?(?:to=|call:|function(?=<))?(?:{_TOKEN})*"
     rf"(?P<name>{_NAME})(?::\d+)?"
-    rf"(?:\s|{_TOKEN}|\[CALL_ID\]\w+|\[ARGS\]|(?:commentary|json|code)(?=[\s<{{]))*+"
+    rf"(?:\s|{_TOKEN}|<tool_sep>|\[CALL_ID\]\w+|\[ARGS\]|(?:commentary|json|code)(?=[\s<{{]))*+"
     r"(?=\{|```|<arg_key>|</tool_call>)"
 )
 _PYTHON_LIST_RE = compile_regex(rf"\[\s*{_NAME}\s*\(")
 _PYTHON_CALL_RE = compile_regex(rf"{_NAME}\(")
-_CALLS_END_RE = compile_regex(rf"{_TOKEN}|{_WRAPPER}|\Z")
 _FENCE_END_RE = compile_regex(r"\s*`{3,}")
 _SPACE_RE = compile_regex(r"\s*+")
 _ATTRIBUTE_RE = compile_regex(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _NAME_KEYS = ("action", "tool", "tool_name", "name", "function_name", "recipient_name", "function")
+_OTHER_KEYS = frozenset({"description", "exit_code", "output", "response", "result", "returns"})
+"""Keys of objects that describe a tool, or tell what a call gave."""
 _LIST_KEYS = ("tool_calls", "tool_uses", "function_calls", "calls")
 _FENCES_WITH_JSON = frozenset({"", "json", "jsonc", "json5"})
 _FENCES_WITH_TAGS = frozenset({"", "xml"})
@@ -130,9 +147,7 @@ def read_calls_to_end(text: str, start: int, tools: ToolNames) -> tuple[LeakedCa
         fenced, end = read_fence(text, fence, tools)
         calls += fenced
         fence = FENCE_RE.match(text, end)
-    marks = _MARKS_RE.match(text, end)
-    if (marks.end() if marks else end) < len(text):
-        raise NotACallError
+    _require_end(text, end)
     return tuple(calls)
 
 
@@ -141,15 +156,16 @@ def read_whole_reply(text: str, tools: ToolNames) -> tuple[LeakedCall, ...]:
 
     Raises NotACallError.
     """
-    stripped = text.strip()
-    if stripped.startswith("[") and _PYTHON_LIST_RE.match(stripped):
-        return _resolve(_iter_python_calls(stripped), tools)
+    stripped = text.lstrip(_INVISIBLE + whitespace)
     if not stripped.startswith(("{", "[")):
         raise NotACallError
+    if _PYTHON_LIST_RE.match(stripped):
+        return _resolve(_Reader(stripped, 0, tools).read_to_end(), tools)
     try:
-        values = parse_lenient_json(stripped)
-    except ValueError:
-        raise NotACallError from None
+        values = read_lenient_json(stripped)
+    except ValueError as error:
+        raise NotACallError(is_unfinished=isinstance(error, UnfinishedJsonError)) from None
+    _require_end(stripped, values.end)
     return _resolve(_iter_json_calls(values.values, values.repairs, tools), tools)
 
 
@@ -163,6 +179,12 @@ def read_fence(
     reader = _Reader(text, fence.end(), tools)
     calls = _resolve(reader.read_fenced(fence[1], fence[2].lower()), tools)
     return calls, reader.pos
+
+
+def _require_end(text: str, pos: int) -> None:
+    marks = _MARKS_RE.match(text, pos)
+    if (marks.end() if marks else pos) < len(text):
+        raise NotACallError
 
 
 def _resolve(written: Iterable[_WrittenCall], tools: ToolNames) -> tuple[LeakedCall, ...]:
@@ -216,6 +238,8 @@ class _Reader:
         while self.pos < len(self._text) and not closing.match(self._text, self.pos):
             yield from self._read_calls()
             self._skip(_MARKS_RE)
+        if not closing.match(self._text, self.pos) and info not in _FENCES_WITH_CALLS:
+            raise NotACallError
         self._skip(closing)
 
     def _read_python_fence(self, closing: re.Pattern[str]) -> list[_WrittenCall]:
@@ -234,10 +258,10 @@ class _Reader:
     def _read_calls(self) -> Iterator[_WrittenCall]:
         text, pos = self._text, self.pos
         if _PYTHON_LIST_RE.match(text, pos):
-            self.pos = text.rindex("]") + 1 if "]" in text[pos:] else len(text)
+            self.pos = text.rfind("]", pos) + 1 or len(text)
             yield from _iter_python_calls(text[pos : self.pos])
-        elif _PYTHON_CALL_RE.match(text, pos) and (end := _CALLS_END_RE.search(text, pos)):
-            self.pos = end.start()
+        elif _PYTHON_CALL_RE.match(text, pos):
+            self.pos = text.rfind(")", pos) + 1 or len(text)
             yield from _iter_python_calls(text[pos : self.pos])
         elif text[pos] in "{[" or FENCE_RE.match(text, pos):
             values, repairs = self._read_json()
@@ -257,7 +281,9 @@ class _Reader:
         try:
             values = read_lenient_json(self._text, fence.end() if fence else self.pos)
         except ValueError as error:
-            raise NotACallError(f"The JSON of the call cannot be read: {error}.") from None
+            problem = f"The JSON of the call cannot be read: {error}."
+            is_unfinished = isinstance(error, UnfinishedJsonError)
+            raise NotACallError(problem, is_unfinished=is_unfinished) from None
         self.pos = values.end
         if fence:
             self._skip(_FENCE_END_RE)
@@ -277,6 +303,9 @@ class _Reader:
                 raise _build_unfinished_error(name)
             arguments[pair[1]] = _strip_newlines(pair[2])
             self.pos = pair.end()
+        self._skip(_SPACE_RE)
+        if self._text.startswith("<arg_key>", self.pos):
+            raise _build_unfinished_error(name)
         return _WrittenCall(name, arguments)
 
     def _read_escaped_pairs(self) -> dict[str, Any]:
@@ -287,7 +316,7 @@ class _Reader:
             arguments[pair[1]] = pair["text"] if scalar is None else _decode_scalar(scalar)
             self.pos = pair.end()
         if not self._text.startswith("}", self.pos):
-            raise NotACallError
+            raise NotACallError(is_unfinished=True)
         self.pos += 1
         return arguments
 
@@ -304,20 +333,22 @@ class _Reader:
             arguments = values[0]
         while parameter := _PARAMETER_RE.match(self._text, self.pos):
             arguments[parameter["name"]] = self._read_parameter(parameter, name)
+        while parameter := _MINIMAX_PARAMETER_RE.match(self._text, self.pos):
+            arguments[parameter["name"]] = _strip_newlines(parameter["value"])
+            self.pos = parameter.end()
         closing = _ELEMENT_END_RE.match(self._text, self.pos)
         if closing is None:
-            raise _build_unfinished_error(name)
+            is_in_value = self._text.startswith("]<]", self.pos)
+            raise _build_unfinished_error(name, is_unfinished=is_in_value)
         self.pos = closing.end()
         return _WrittenCall(name, arguments, repairs)
 
     def _read_parameter(self, parameter: re.Match[str], tool: str) -> Any:
         """A value may quote its closing tag: it ends where a parameter or the end follows. One
         that opens more parameters than it closes was never closed itself."""
-        space = parameter["namespace"]
-        opening, closing = f"<{space}parameter", f"</{space}parameter>"
-        following = (
-            rf"(?=\s*(?:{re.escape(opening)}[=\s]|</{re.escape(space)}(?:function|invoke|tool)))"
-        )
+        tag = parameter["tag"]
+        opening, closing, space = f"<{tag}", f"</{tag}>", re.escape(tag.partition("param")[0])
+        following = rf"(?=\s*(?:{re.escape(opening)}[=\s]|</{space}(?:function|invoke|tool)))"
         end = re.compile(re.escape(closing) + following).search(self._text, parameter.end())
         if end is None:
             raise _build_unfinished_error(tool)
@@ -344,18 +375,28 @@ class _Reader:
         if tag[3]:
             self.pos = tag.end()
             return _WrittenCall(name, attributes)
-        stream = XmlStream({name: tool.parameters})
         opening = f"<{name}>"
-        for event in (*stream.feed(opening + self._text[tag.end() :]), *stream.close()):
+        for event in self._stream_xml(XmlStream({name: tool.parameters}), opening, tag.end()):
             if isinstance(event, XmlCallEnded):
                 if event.unclosed_tag or event.reasoning_parameter:
-                    break
+                    raise _build_unfinished_error(
+                        name, is_unfinished=event.unclosed_tag not in (None, name)
+                    )
                 self.pos = tag.end() + event.end_offset - len(opening)
                 arguments = {**attributes, **event.input}
                 if event.bare_text and tool.bare_parameter is not None:
                     arguments.setdefault(tool.bare_parameter, event.bare_text)
                 return _WrittenCall(name, arguments)
-        raise _build_unfinished_error(name)
+        raise _build_unfinished_error(name, is_unfinished=False)
+
+    def _stream_xml(self, stream: XmlStream, opening: str, start: int) -> Iterator[XmlEvent]:
+        """In growing pieces, so that not much more is read than the call needs."""
+        yield from stream.feed(opening)
+        length = 64
+        while start < len(self._text):
+            yield from stream.feed(self._text[start : start + length])
+            start, length = start + length, length * 2
+        yield from stream.close()
 
 
 def _decode_scalar(text: str) -> Any:
@@ -365,8 +406,8 @@ def _decode_scalar(text: str) -> Any:
         return text
 
 
-def _build_unfinished_error(name: str) -> NotACallError:
-    return NotACallError(f"The call of {name} is not complete.")
+def _build_unfinished_error(name: str, *, is_unfinished: bool = True) -> NotACallError:
+    return NotACallError(f"The call of {name} is not complete.", is_unfinished=is_unfinished)
 
 
 def _strip_newlines(value: str) -> str:
@@ -394,6 +435,8 @@ def _read_json_call(
     value: dict[str, Any], repairs: frozenset[Repair], tools: ToolNames
 ) -> _WrittenCall:
     """An object that names a tool and its arguments in one of the usual ways."""
+    if not _OTHER_KEYS.isdisjoint(value):
+        raise NotACallError
     if isinstance(function := value.get("function"), dict):
         return _read_json_call(function, repairs, tools)
     named = {key: value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)}
@@ -429,7 +472,10 @@ def _iter_python_calls(text: str) -> Iterator[_WrittenCall]:
         raise NotACallError
     try:
         module = ast.parse(text.strip())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except SyntaxError as error:
+        is_unfinished = any(word in str(error) for word in ("never closed", "unterminated"))
+        raise NotACallError(is_unfinished=is_unfinished) from None
+    except (ValueError, RecursionError, MemoryError):
         raise NotACallError from None
     for statement in module.body:
         match statement:

@@ -39,11 +39,15 @@ class Repair(StrEnum):
     CALL_IN_TEXT = "callInText"
 
 
+class UnfinishedJsonError(ValueError):
+    """The text ends inside of a string, list or object."""
+
+
 class LenientValues(Struct, frozen=True):
     values: tuple[Any, ...]
     """The values that stand in a row; usually one."""
     end: int
-    """Offset behind the last value, and behind the white space and separators after it."""
+    """Offset behind the last value, and behind the white space after it."""
     repairs: frozenset[Repair]
 
 
@@ -51,6 +55,9 @@ _FENCE_RE = compile_regex(r"\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL
 _TEMPLATE_TOKENS_RE = compile_regex(
     r"(?:\s*(?:<\|[^<>|]{1,40}\|>|<｜[^<>｜]{1,40}｜>|</?s>|\[/?INST\]|</tool_call>))++\s*"
 )
+_COMMENT = r"(?:/\*.*?\*/|//[^\n]*|#[^\n]*)"
+_COMMENT_RE = compile_regex(_COMMENT, re.DOTALL)
+_COMMENTS_RE = compile_regex(rf"(?:\s*+{_COMMENT})*+", re.DOTALL)
 
 
 def parse_lenient_json(text: str) -> LenientValues:
@@ -60,8 +67,8 @@ def parse_lenient_json(text: str) -> LenientValues:
         text = fenced[1]
         repairs.add(Repair.FENCE)
     read = read_lenient_json(text)
-    rest = text[read.end :]
-    if rest:
+    rest = text[_match_end(_COMMENTS_RE, text, read.end) :]
+    if rest.strip():
         if not _TEMPLATE_TOKENS_RE.fullmatch(rest):
             raise ValueError(f"unexpected text after the value (character {read.end})")
         repairs.add(Repair.TEMPLATE_TOKEN)
@@ -74,8 +81,8 @@ def read_lenient_json(text: str, start: int = 0) -> LenientValues:
     reader = _Reader(text, start)
     values = [reader.read_value(0)]
     while True:
+        end = _match_end(_SPACE_RE, text, reader.pos)
         reader.skip_space()
-        end = reader.pos
         if isinstance(values[-1], dict) and text[end : end + 1] in (",", ";"):
             reader.pos += 1
             reader.skip_space()
@@ -85,7 +92,6 @@ def read_lenient_json(text: str, start: int = 0) -> LenientValues:
 
 
 _SPACE_RE = compile_regex(r"\s*+")
-_COMMENT_RE = compile_regex(r"(?:/\*.*?\*/|//[^\n]*|#[^\n]*)", re.DOTALL)
 _BARE_KEY_RE = compile_regex(r"[A-Za-z_$][\w$-]*+(?=\s*:)")
 _TOKEN_RE = compile_regex(r"[\w.+-]++")
 _PYTHON_LITERALS: dict[str, Any] = {"True": True, "False": False, "None": None}
@@ -183,7 +189,9 @@ class _Reader:
             self.pos = end + 1
             match self.text[end : end + 1]:
                 case "":
-                    raise ValueError(f"the string that begins at character {start} is not closed")
+                    raise UnfinishedJsonError(
+                        f"the string that begins at character {start} is not closed"
+                    )
                 case "\\":
                     pieces.append(self._read_escape())
                 case _:
@@ -227,7 +235,9 @@ class _Reader:
 
     def _build_error(self, expected: str) -> ValueError:
         if self.pos >= len(self.text):
-            return ValueError(f"the JSON ends before it is complete (after {self.pos} characters)")
+            return UnfinishedJsonError(
+                f"the JSON ends before it is complete (after {self.pos} characters)"
+            )
         found = self.text[self.pos]
         return ValueError(f"expected {expected} instead of `{found}` (character {self.pos})")
 

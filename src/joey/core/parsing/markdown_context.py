@@ -7,8 +7,8 @@ from joey.core.text import compile_regex
 _FENCE_RE = compile_regex(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _LONGEST_HEAD = 200
 """Characters of a line that are kept; a fence and the marks of a quotation stand at its start."""
-_NEVER_PROSE = (">", "|", "//", "#")
-_LIST_MARKER_RE = compile_regex(r"(?:\s*(?:[-*+]|\d{1,4}[.)])\s+)*")
+_NEVER_PROSE_RE = compile_regex(r"(?:\s*+(?:[-*+]|\d{1,4}[.)])\s++)*+\s*+(?:[>|#]|//|\[\w++\()")
+"""A line of a quotation, a table, a comment or a list of Python calls; perhaps in a list."""
 _MARK_RE = compile_regex(r"<!--|-->|</?(?:code|pre)>")
 _LONGEST_MARK = 7
 _CLOSING_MARKS = {"<!--": "-->", "<code>": "</code>", "<pre>": "</pre>"}
@@ -26,7 +26,9 @@ class MarkdownContext:
         self._is_head_whole = True
         """The whole line so far is in `_line_head`."""
         self._backticks = 0
-        self._is_after_blank_line = is_after_blank_line
+        self._quotes = 0
+        self._can_begin_indented_code = is_after_blank_line
+        """The line before is blank or indented code itself."""
         self._open_mark = ""
         """The comment or the code of HTML that is open."""
         self._last_characters = ""
@@ -60,6 +62,11 @@ class MarkdownContext:
         return not self._line_head.strip()
 
     @property
+    def is_after_mark(self) -> bool:
+        """Whether the current place is at the start of a line, or behind a tag or a colon."""
+        return self.is_line_blank or self._last_characters.endswith((">", ":", "]"))
+
+    @property
     def is_prose(self) -> bool:
         """Whether something that stands here is meant, and not only shown."""
         return not self.is_fenced and self.is_prose_line
@@ -68,16 +75,19 @@ class MarkdownContext:
     def is_prose_line(self) -> bool:
         """The same, whether in a fence or not."""
         self._read()
-        line = self._line_head.expandtabs(4)
-        content = line.lstrip()
-        is_indented_code = not content and len(line) >= 4 and self._is_after_blank_line
         return not (
             self._open_mark
             or self.is_inline_code
+            or self._quotes % 2 == 1
             or self._last_characters.endswith(('"', "'"))
-            or _LIST_MARKER_RE.sub("", line, count=1).lstrip().startswith(_NEVER_PROSE)
-            or is_indented_code
+            or _NEVER_PROSE_RE.match(self._line_head)
+            or self._is_indented_code
         )
+
+    @property
+    def _is_indented_code(self) -> bool:
+        line = self._line_head.expandtabs(4)
+        return self._can_begin_indented_code and line.startswith("    ")
 
     def _extend_line(self, piece: str) -> None:
         if not piece:
@@ -86,7 +96,15 @@ class MarkdownContext:
         self._is_head_whole = self._is_head_whole and len(piece) <= room
         self._line_head += piece[: max(room, 0)]
         self._backticks += piece.count("`")
+        self._quotes += self._count_quotes(piece)
         self._follow_marks(piece)
+
+    def _count_quotes(self, piece: str) -> int:
+        """Those with a backslash before them are inside a string already."""
+        if '"' not in piece:
+            return 0
+        is_first_escaped = piece[0] == '"' and self._last_characters.endswith("\\")
+        return piece.count('"') - piece.count('\\"') - is_first_escaped
 
     def _follow_marks(self, piece: str) -> None:
         """Comments, and code that HTML marks as such."""
@@ -108,6 +126,6 @@ class MarkdownContext:
                 self._fence_marker = marker
             elif not info and marker.startswith(self._fence_marker):
                 self._fence_marker = ""
-        self._is_after_blank_line = not self._line_head.strip()
-        self._line_head, self._is_head_whole, self._backticks = "", True, 0
+        self._can_begin_indented_code = not self._line_head.strip() or self._is_indented_code
+        self._line_head, self._is_head_whole, self._backticks, self._quotes = "", True, 0, 0
         self._last_characters = ""

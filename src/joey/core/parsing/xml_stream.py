@@ -27,8 +27,10 @@ beginning of a tag is held back until the next chunk decides.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -40,6 +42,7 @@ from joey.core.parsing.tags import (
     THINK_OPENING_TAGS,
     THINK_TAGS,
     ProseEvent,
+    TagMatcher,
     ThinkTagReader,
     fold_think_tag,
     get_tag_matcher,
@@ -50,7 +53,35 @@ from joey.core.parsing.xml_argument_parser import (
     VERBATIM_PARAMETERS,
     XmlCall,
 )
+from joey.core.text import compile_regex
 
+_ELEMENT_RE = compile_regex(r"\s*<([A-Za-z][\w.-]*)>.*</\1>\s*\Z", re.DOTALL)
+_FOREIGN_VALUES = {
+    **{
+        f"<{name}{separator}": f"</{name}>"
+        for name in (
+            "parameter",
+            "param",
+            "antml:parameter",
+            "steptml:parameter",
+            "｜DSML｜parameter",
+        )
+        for separator in ("=", " name=")
+    },
+    "<arg_value>": "</arg_value>",
+    "<escape>": "<escape>",
+    '<|"|>': '<|"|>',
+    **{
+        f"<tool_call>{gap}{bracket}": "</tool_call>"
+        for gap in ("", "\n", "\r\n")
+        for bracket in "{["
+    },
+    "<|python_start|>": "<|python_end|>",
+    "<|tool_call_start|>": "<|tool_call_end|>",
+    "<]minimax[>[<tool_call>": "<]minimax[>[</tool_call>",
+}
+"""How values begin and end in calls of other formats. Tags in them are quoted."""
+_FOREIGN_CLOSING_TAGS = frozenset(_FOREIGN_VALUES.values())
 _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
 """Tags of sections that are taken out of the text."""
 
@@ -98,12 +129,11 @@ class XmlStream(ThinkTagReader):
         super().__init__()
         self._tools = tools
         self._tools_by_opening_tag = {f"<{name}>": name for name in tools}
-        mentions = (f"`{opening}" for opening in self._tools_by_opening_tag)
-        self._text_tags = frozenset({*self._tools_by_opening_tag, *mentions, *THINK_TAGS})
+        self._text_tags = _build_text_tags(frozenset(self._tools_by_opening_tag))
         self._stray_tags = StrayTagTracker()
         self._tag_matcher = get_tag_matcher(self._text_tags)
         self._events: list[XmlEvent] = []
-        self._fenced_closing_tag = ""
+        self._quoted_closing_tag = ""
         self._fed_pieces: list[str] = []
         self._open_call: XmlCall | None = None
         self._paused_pieces: list[str] = []
@@ -157,14 +187,19 @@ class XmlStream(ThinkTagReader):
             return len(text)
         if tag in THINK_TAGS:
             return self._read_think_tag(text, at, tag)
+        if tag in _FOREIGN_VALUES and self._context.is_prose_line and self._context.is_after_mark:
+            self._emit_text(tag, is_quoted=True)
+            self._quoted_closing_tag = _FOREIGN_VALUES[tag]
+            self._current_reader = self._read_quoted_text
+            return at + len(tag)
         tool = self._tools_by_opening_tag.get(tag)
         if tool is None or not self._context.is_prose_line:
             self._emit_tag_as_text(tag)
         elif self._context.is_fenced:
             self._emit_text(tag)
             if not self._tools[tool].isdisjoint(VERBATIM_PARAMETERS):
-                self._fenced_closing_tag = f"</{tool}>"
-                self._current_reader = self._read_fenced_call
+                self._quoted_closing_tag = f"</{tool}>"
+                self._current_reader = self._read_quoted_text
         else:
             self._mentioned_tool, self._mention_pieces = tool, [tag]
             self._mention_offset = self._base_offset + at
@@ -172,28 +207,34 @@ class XmlStream(ThinkTagReader):
             self._current_reader = self._read_mention
         return at + len(tag)
 
-    def _read_fenced_call(self, text: str, pos: int) -> int:
-        """In a call in a fence: what it writes may hold fences, which are not the one around it."""
-        at, tag = get_tag_matcher(frozenset({self._fenced_closing_tag})).find(text, pos)
-        self._emit_text(text[pos:at] + tag, is_quoted=True)
+    def _read_quoted_text(self, text: str, pos: int) -> int:
+        """In a call in a fence or a call of another format: what it writes may hold fences and
+        tags, which say nothing about the text around it."""
+        is_foreign = self._quoted_closing_tag in _FOREIGN_CLOSING_TAGS
+        closing_tags = frozenset({self._quoted_closing_tag})
+        tags = closing_tags | THINK_CLOSING_TAGS if is_foreign else closing_tags
+        at, tag = get_tag_matcher(tags).find(text, pos)
+        self._emit_text(text[pos:at], is_quoted=True)
         if not tag:
             self._pending = text[at:]
             return len(text)
         self._current_reader = self._read_text
+        if tag not in closing_tags:
+            return at
+        self._emit_text(tag, is_quoted=True)
         return at + len(tag)
 
     def _read_mention(self, text: str, pos: int) -> int:
         """Behind a tool's tag: a parameter or its end makes it a call, words make it a mention."""
         tool = self._mentioned_tool
         spellings = list_parameter_spellings(self._tools[tool])
-        call = XmlCall(tool, spellings)
-        at, tag = call.tag_matcher.including(self._text_tags).find(text, pos)
+        at, tag = _get_mention_matcher(tool, spellings, self._text_tags).find(text, pos)
         self._mention_pieces.append(text[pos:at])
         if not tag:
             self._pending = text[at:]
             return len(text)
         inner = "".join(self._mention_pieces[1:])
-        ends_call = tag == call.closing_tag
+        ends_call = tag == f"</{tool}>"
         is_own = tag[1:-1] in spellings or tag in THINK_OPENING_TAGS
         is_plain_mention = tag in self._text_tags and not is_own
         if not is_plain_mention and (
@@ -201,7 +242,7 @@ class XmlStream(ThinkTagReader):
         ):
             self._mention_pieces = []
             self._start_call(tool, self._mention_offset)
-            self._open_call = call
+            self._open_call = XmlCall(tool, spellings)
             self._current_reader = self._read_call
             if ends_call and inner.strip():
                 self._end_bare_call(inner, self._base_offset + at + len(tag))
@@ -314,8 +355,10 @@ class XmlStream(ThinkTagReader):
         self._events.append(XmlCallEnded({}, self._mentioned_tool, end_offset=self._fed_length))
 
     def _end_bare_call(self, inner: str, end: int) -> None:
+        """An element in it is an unknown parameter, and no text."""
+        bare_text = "" if _ELEMENT_RE.match(inner) else inner.strip()
         self._emit_delta("{}")
-        self._events.append(XmlCallEnded({}, bare_text=inner.strip(), end_offset=end))
+        self._events.append(XmlCallEnded({}, bare_text=bare_text, end_offset=end))
         self._open_call = None
         self._current_reader = self._read_text
 
@@ -396,6 +439,19 @@ class XmlStream(ThinkTagReader):
             XmlCallEnded(values, unclosed, end_offset=self._fed_length, lacks_only_end=is_whole)
         )
         self._open_call = None
+
+
+@lru_cache(maxsize=256)
+def _build_text_tags(openings: frozenset[str]) -> frozenset[str]:
+    mentions = (f"`{opening}" for opening in openings)
+    return frozenset({*openings, *mentions, *THINK_TAGS, *_FOREIGN_VALUES})
+
+
+@lru_cache(maxsize=256)
+def _get_mention_matcher(
+    tool: str, spellings: frozenset[str], text_tags: frozenset[str]
+) -> TagMatcher:
+    return XmlCall(tool, spellings).tag_matcher.including(text_tags)
 
 
 class StrayTagTracker:
