@@ -327,7 +327,8 @@ SETTINGS: dict[str, Key] = {
 
 PROFILE: dict[str, Key] = dict.fromkeys(
     """
-    name provider model baseUrl apiKey maxTokens contextWindow temperature thinkingBudget
+    name provider model baseUrl apiKey maxTokens contextWindow temperature topP topK minP
+    presencePenalty extraBody chatTemplateKwargs thinkingBudget
     reasoningEffort legacyHeaders protocol nativeTools requestTimeout headers
     """.split(),  # noqa: SIM905 (easier to read than a literal)
     Key.YOURS,

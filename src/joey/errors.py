@@ -173,8 +173,11 @@ class ProviderError(UserError):
         code: str | None = None,
         retry_after: float | None = None,
         context_window: int | None = None,
+        response: str = "",
     ) -> None:
         super().__init__(message)
+        self.response = response
+        """The whole answer of the service, for programs; secrets may be in it."""
         self.failure = failure
         self.status = status
         self.code = code

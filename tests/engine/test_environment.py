@@ -12,7 +12,7 @@ from joey.core.models import ModelInfo, Prices, ToolProtocol
 from joey.core.settings import Profile
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
-from joey.providers.openai import OpenAiRequestBuilder
+from joey.providers.openai_request import OpenAiRequestBuilder
 from joey.testing.script import Turn, call, say, usage
 from joey.testing.scripted_provider import ScriptedProvider
 from tests.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending

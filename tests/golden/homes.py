@@ -67,7 +67,7 @@ __all__ = [
     "usage",
 ]
 
-MOST_MODULES = {"-p": 256, "-p -y": 256}
+MOST_MODULES = {"-p": 258, "-p -y": 258}
 """Modules and packages of joey that may be loaded before a run with these flags sends its first
 request."""
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import structs
 
-from joey.core.messages import Chunk, Message, merge_chunks
+from joey.core.messages import Chunk, Message, SourceChunk, merge_chunks
 from joey.core.models import ModelRequest
 from joey.core.settings import Profile
 from joey.errors import ProviderError
@@ -39,13 +39,14 @@ async def connect_provider(
 async def stream_until_error(
     wire: str, turn: Turn, silence: float = 20.0
 ) -> tuple[list[Chunk], ProviderError | None]:
-    """The chunks that came, and the error that ended them. How many pieces a text comes in is
-    chance, so they are put together."""
+    """The chunks that came, but for the source, and the error that ended them. How many pieces a
+    text comes in is chance, so they are put together."""
     chunks: list[Chunk] = []
     async with connect_provider(wire, turn, silence=silence) as (provider, _):
         try:
             async for chunk in provider.stream(MODEL_REQUEST):
-                chunks.append(chunk)
+                if not isinstance(chunk, SourceChunk):
+                    chunks.append(chunk)
         except ProviderError as error:
             return list(merge_chunks(chunks)), error
     return list(merge_chunks(chunks)), None

@@ -13,6 +13,7 @@ from joey.core.messages import (
     CallEndChunk,
     Chunk,
     ReasoningChunk,
+    SourceChunk,
     StopChunk,
     TextChunk,
     Usage,
@@ -346,6 +347,7 @@ async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
     async with asyncio.timeout(60), connect_provider("openai", turn) as (provider, server):
         stream = provider.stream(MODEL_REQUEST)
+        assert isinstance(await anext(stream), SourceChunk)
         assert await anext(stream) == TextChunk("Half a")
         await stream.aclose()  # type: ignore[attr-defined]
         await server.wait_for_connections(0)
@@ -359,7 +361,10 @@ async def ask_twice(port: int) -> list[list[Chunk]]:
     http = HttpClient(environ={})
     profile = structs.replace(PROFILES["openai"], base_url=f"http://127.0.0.1:{port}/v1")
     provider = make_provider(profile, http)
-    answers = [[chunk async for chunk in provider.stream(MODEL_REQUEST)] for _ in range(2)]
+    answers: list[list[Chunk]] = [
+        [c async for c in provider.stream(MODEL_REQUEST) if not isinstance(c, SourceChunk)]
+        for _ in range(2)
+    ]
     await http.close()
     return answers
 

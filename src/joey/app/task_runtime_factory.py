@@ -66,6 +66,7 @@ class CapabilityFactory:
         self._is_persistent = persistent
         self.served_models = ServedModelStore(home) if persistent else None
         self.server_pool = McpServerPool(home, env)
+        self.tool_support = ToolSupportStore(home) if persistent else None
         self._index_pool = WorkspaceIndexPool(home, persistent=persistent)
         self._checkpoint_pool = CheckpointStorePool(home, persistent=persistent)
 
@@ -77,7 +78,7 @@ class CapabilityFactory:
             customizations=load_customizations(files, home, env, settings, options.trust_root),
             hooks=build_hooks(files, home, env, settings, options.trust_root),
             rule_store=SettingsRuleStore(home),
-            tool_support=ToolSupportStore(home) if self._is_persistent else None,
+            tool_support=self.tool_support,
             repository=GitRepository(options.workspace),
             worktrees=features.open_worktrees(files.root, home) if self._is_persistent else None,
             page_fetcher=WebPageFetcher(),
@@ -128,7 +129,11 @@ def build_runtime(
     http_client = build_http_client(options.profile, env)
     return TaskRuntime(
         provider=make_provider(
-            options.profile, http_client, options.route, capabilities.served_models
+            options.profile,
+            http_client,
+            options.route,
+            served_models=capabilities.served_models,
+            refusal_memory=capabilities.tool_support,
         ),
         tool_registry=registry,
         files=_wrap_files(options, files),

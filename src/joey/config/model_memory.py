@@ -1,9 +1,10 @@
-"""What is remembered about models at an address: refused tools, and what local servers said."""
+"""What is remembered about models at an address: refusals, and what local servers said."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -22,9 +23,11 @@ MAX_SERVED_AGE_S = 24 * 3600
 log = logging.getLogger(__name__)
 
 
-class _ToolSupportDocument(Struct, frozen=True):
+class _ToolSupportDocument(Struct, frozen=True, omit_defaults=True):
     refused: dict[str, list[str]] = {}
     """Ids of models by the address of the service."""
+    parameters: dict[str, dict[str, list[str]]] = {}
+    """What was refused in requests, by address and model."""
 
 
 class ToolSupportStore:
@@ -34,33 +37,57 @@ class ToolSupportStore:
         self.path = home / TOOL_SUPPORT_FILE
 
     def is_refused(self, provider: Provider) -> bool:
-        try:
-            return provider.model.id in self._load().get(provider.address, ())
-        except ConfigError as error:
-            log.warning("%s", error)
-            return False
+        return provider.model.id in self._load_or_default().refused.get(provider.address, ())
 
     def record_refusal(self, provider: Provider) -> None:
-        self._update(provider, is_refused=True)
+        self._update_models(provider, is_refused=True)
 
     def forget_refusal(self, provider: Provider) -> None:
         if self.is_refused(provider):
-            self._update(provider, is_refused=False)
+            self._update_models(provider, is_refused=False)
 
-    def _update(self, provider: Provider, *, is_refused: bool) -> None:
-        address, model = provider.address, provider.model.id
+    def load_refused(self, provider: Provider) -> frozenset[str]:
+        by_model = self._load_or_default().parameters.get(provider.address, {})
+        return frozenset(by_model.get(provider.model.id, ()))
+
+    def record_refused(self, provider: Provider, name: str) -> None:
+        def add(document: _ToolSupportDocument) -> None:
+            by_model = document.parameters.setdefault(provider.address, {})
+            names = by_model.setdefault(provider.model.id, [])
+            if name not in names:
+                names.append(name)
+
+        self._update(add)
+
+    def _update_models(self, provider: Provider, *, is_refused: bool) -> None:
+        def change(document: _ToolSupportDocument) -> None:
+            models = document.refused.get(provider.address, [])
+            others = [each for each in models if each != provider.model.id]
+            document.refused[provider.address] = (
+                [*others, provider.model.id] if is_refused else others
+            )
+
+        self._update(change)
+
+    def _update(self, change: Callable[[_ToolSupportDocument], None]) -> None:
         try:
             with lock_for_update(self.path):
-                refused = self._load()
-                others = [each for each in refused.get(address, ()) if each != model]
-                refused[address] = [*others, model] if is_refused else others
-                write_document(self.path, {"refused": refused})
+                document = self._load()
+                change(document)
+                write_document(self.path, msgspec.to_builtins(document))
         except ConfigError as error:
             log.warning("%s", error)
 
-    def _load(self) -> dict[str, list[str]]:
+    def _load_or_default(self) -> _ToolSupportDocument:
+        try:
+            return self._load()
+        except ConfigError as error:
+            log.warning("%s", error)
+            return _ToolSupportDocument()
+
+    def _load(self) -> _ToolSupportDocument:
         document = read_document(self.path) or {}
-        return dict(convert_document(document, _ToolSupportDocument, self.path).refused)
+        return convert_document(document, _ToolSupportDocument, self.path)
 
 
 class _Entry(Struct, frozen=True):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import Struct, field, structs
 
-from joey.core.messages import Message, Part, TextBlock, Usage, UserBlock
+from joey.core.messages import Message, Part, ReplySource, TextBlock, Usage, UserBlock
 from joey.core.models import ProtocolChangeReason, ToolProtocol
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
@@ -240,6 +240,8 @@ class ReplyReceived(EventBase, frozen=True, tag="replyReceived"):
     response_id: str | None = None
     stop_reason: str | None = None
     interrupted: bool = False
+    source: ReplySource | None = None
+    """Who made it; None in journals of versions that did not record it."""
 
 
 # Tools and asks ------------------------------------------------------------------------------

@@ -52,10 +52,12 @@ class UnsignedReasoningBlock(
     id: str | None = None
 
 
-class ToolUseBlock(Struct, frozen=True, tag_field="type", tag="tool_use"):
+class ToolUseBlock(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_use"):
     id: str
     name: str
     input: dict[str, Any]
+    extra_content: dict[str, Any] | None = None
+    """The service's own data about the call (Gemini's thought signature)."""
 
 
 class ToolResultBlock(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_result"):
@@ -76,6 +78,18 @@ Block = (
 )
 
 
+class ReplySource(Struct, frozen=True, omit_defaults=True):
+    """The service and the model that made a reply, and what only they can use of it."""
+
+    service: str
+    """A provider's name; with the host where that is not the provider's own."""
+    model: str
+    reasoning_field: str | None = None
+    """The field in which plain reasoning came, and goes back."""
+    extra_content: dict[str, Any] | None = None
+    """The service's own data about the reply as a whole."""
+
+
 class Message(Struct, frozen=True, eq=False, weakref=True, omit_defaults=True):
     """One row of the API history.
 
@@ -92,6 +106,8 @@ class Message(Struct, frozen=True, eq=False, weakref=True, omit_defaults=True):
     """OpenRouter's reasoning items, sent back as they came."""
     reasoning_content: str | UnsetType = UNSET
     """Reasoning that DeepSeek and Z.ai want back next to their tool calls."""
+    source: ReplySource | UnsetType = UNSET
+    """Of a reply: who made it. Unknown for replies that were recorded without it."""
     is_summary: bool = field(default=False, name="isSummary")
     condense_id: str | UnsetType = field(default=UNSET, name="condenseId")
     condense_parent: str | UnsetType = field(default=UNSET, name="condenseParent")
@@ -128,6 +144,8 @@ class ToolCall(Struct, frozen=True, omit_defaults=True):
     """Why the call cannot be executed (malformed or cut off); it gets an error result."""
     repairs: tuple[str, ...] = ()
     """How it differed from what the model should have written (`lenient_json.Repair`)."""
+    extra_content: dict[str, Any] | None = None
+    """The service's own data about the call, to be sent back as they came."""
 
 
 class TextPart(Struct, frozen=True, tag="text"):
@@ -168,6 +186,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
     response_id: str | None = None
     stop_reason: str | None = None
     unusable_call: UnusableCall | None = None
+    source: ReplySource | None = None
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -234,6 +253,7 @@ class CallChunk(Struct, frozen=True, omit_defaults=True, tag="tool_call_partial"
     id: str | None = None
     name: str | None = None
     arguments: str | None = None
+    extra_content: dict[str, Any] | None = None
 
 
 class CallEndChunk(Struct, frozen=True, tag="tool_call_end"):
@@ -254,7 +274,13 @@ class StopChunk(Struct, frozen=True, omit_defaults=True, tag="stop"):
     response_id: str | None = None
 
 
-Chunk = TextChunk | ReasoningChunk | CallChunk | CallEndChunk | UsageChunk | StopChunk
+class SourceChunk(Struct, frozen=True, tag="source"):
+    """Who makes the reply, as far as it is known by now: each one replaces the one before."""
+
+    source: ReplySource
+
+
+Chunk = TextChunk | ReasoningChunk | CallChunk | CallEndChunk | UsageChunk | StopChunk | SourceChunk
 
 
 def merge_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
@@ -285,7 +311,7 @@ def merge_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 def _get_merge_key_and_text(chunk: Chunk) -> tuple[object, str]:
     """What it is a piece of, and the piece; None where it is more than a piece."""
     match chunk:
-        case CallChunk(index, None, None, str(arguments)) if arguments:
+        case CallChunk(index, None, None, str(arguments), None) if arguments:
             return index, arguments
         case TextChunk(text):
             return TextChunk, text

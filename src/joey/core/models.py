@@ -70,6 +70,8 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     supports_thinking: bool = field(default=False, name="thinking")
     """Has extended thinking that can be switched on with a budget."""
     supports_temperature: bool = field(default=True, name="temperature")
+    default_temperature: float | None = None
+    """Sent unless a profile has another; None: the service's own choice."""
     preferred_edit_tool: str = field(default="apply_diff", name="edit_tool")
     """The tool for changing files that this model knows best."""
     preserve_reasoning: bool = False

@@ -269,6 +269,18 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """Sent along where the model takes it."""
     thinking_budget: _NonNegativeInt | None = None
     """Tokens of extended thinking; without, it is off."""
+    top_p: _NonNegativeFloat | None = None
+    """Nucleus sampling."""
+    top_k: _NonNegativeInt | None = None
+    """Sampling from so many tokens."""
+    min_p: _NonNegativeFloat | None = None
+    """Sampling from tokens of at least this share of the likeliest one's probability."""
+    presence_penalty: _NonNegativeFloat | None = None
+    """Against repetition."""
+    extra_body: dict[str, Any] = {}
+    """Added to the body of each request; `null` leaves a parameter out."""
+    chat_template_kwargs: dict[str, Any] = {}
+    """For the chat template of a local server: `{"enable_thinking": false}`."""
     reasoning_effort: str | None = None
     """How hard the model shall think, where it takes that: `low`, `medium`, `high`."""
     legacy_headers: bool | None = None

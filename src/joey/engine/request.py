@@ -182,6 +182,7 @@ class ReplyStream:
                 response_id=reply.response_id,
                 stop_reason=reply.stop_reason,
                 interrupted=interrupted,
+                source=reply.source,
             )
         )
         return parts

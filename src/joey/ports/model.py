@@ -60,6 +60,14 @@ class ServedModels(Protocol):
     def record(self, address: str, model: str, served: ServedModel) -> None: ...
 
 
+class RefusalMemory(Protocol):
+    """Remembers what a service has refused in requests to a model."""
+
+    def load_refused(self, provider: Provider) -> frozenset[str]: ...
+
+    def record_refused(self, provider: Provider, name: str) -> None: ...
+
+
 class Embedder(Protocol):
     """A model that turns texts into vectors, alike where the meaning is."""
 

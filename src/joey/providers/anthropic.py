@@ -11,23 +11,27 @@ message, and that block ends its bytes: marking is a splice at the end.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
+from joey.ports.model import RefusalMemory
 from joey.providers import errors
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.conversation_encoder import encode_json as _encode_json
 from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient
+from joey.providers.services import identify_service
 from joey.providers.sse import ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder, StreamingProvider
+from joey.providers.tool_schema import simplify_schema
 
+OFFICIAL_HOST = "api.anthropic.com"
 API_VERSION = "2026-10-21"
 LEGACY_API_VERSION = "2023-06-01"
 LEGACY_BETA_HEADER = "prompt-caching-2024-07-31,fine-grained-tool-streaming-2025-05-14"
@@ -37,16 +41,24 @@ class AnthropicProvider(StreamingProvider):
     api_protocol = "anthropic"
 
     def __init__(
-        self, profile: Profile, model: ModelInfo, http: HttpClient, route: ModelRoute | None = None
+        self,
+        profile: Profile,
+        model: ModelInfo,
+        http: HttpClient,
+        route: ModelRoute | None = None,
+        refusal_memory: RefusalMemory | None = None,
     ) -> None:
-        legacy = should_use_legacy_api(profile)
-        headers = build_headers(profile.api_key, legacy=legacy)
-        super().__init__(profile, model, http, route, headers)
-        self._request_builder = AnthropicRequestBuilder(profile, model, legacy=legacy)
+        headers = build_headers(profile.api_key, legacy=should_use_legacy_api(profile))
+        super().__init__(profile, model, http, route, headers, refusal_memory)
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[msg.Chunk, None]:
-        body = self._request_builder.build_body(request)
-        return self._stream(body, AnthropicStreamDecoder(self._service))
+    def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
+        legacy = should_use_legacy_api(self._profile)
+        return AnthropicRequestBuilder(
+            self._profile, self.model, host=self._host, legacy=legacy, refused=refused
+        )
+
+    def _make_decoder(self) -> StreamDecoder:
+        return AnthropicStreamDecoder(self._service)
 
 
 def should_use_legacy_api(profile: Profile) -> bool:
@@ -69,6 +81,8 @@ _CACHE_CONTROL_JSON = b'"cache_control":{"type":"ephemeral"}'
 _MIN_THINKING_TOKENS = 1024
 _MAX_THINKING_SHARE = 0.8
 _MIN_ANSWER_TOKENS = 8192
+_OWN_KEYS = frozenset({"model", "system", "messages", "tools", "tool_choice", "stream"})
+"""Not for `extraBody`: a request without them, or with others, is none of ours."""
 
 
 class _RequestMessage(Struct, frozen=True):
@@ -77,64 +91,109 @@ class _RequestMessage(Struct, frozen=True):
 
 
 class AnthropicRequestBuilder(RequestBuilder):
-    def __init__(self, profile: Profile, model: ModelInfo, *, legacy: bool) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        model: ModelInfo,
+        *,
+        legacy: bool,
+        host: str = OFFICIAL_HOST,
+        refused: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(model, lambda message: message.role == "user")
         self._is_legacy = legacy
-        self._body_prefix = _encode_json(_build_parameters(profile, model, legacy=legacy))[:-1]
+        self._refused = refused
+        self._service_id = identify_service(profile.provider, host)
+        self._takes_unsigned_thinking = host != OFFICIAL_HOST
+        self._model_id = profile.model or model.id
+        self._parameters = {
+            name: value
+            for name, value in _build_parameters(profile, model, legacy=legacy).items()
+            if name not in refused and value is not None
+        }
 
     def build_body(self, request: ModelRequest) -> list[bytes]:
         system = self._encode_system_once(request.system_prompt)
         messages = self._conversation_encoder.encode_conversation(request.messages)
-        parts = [self._body_prefix, system, b',"messages":[', *messages, b"]"]
+        prefix = self._encode_parameters(request.messages)
+        parts = [prefix, system, b',"messages":[', *messages, b"]"]
         if request.tools:
-            parts += [self._encode_tools_once(request.tools), b',"tool_choice":{"type":"auto"}']
+            parts.append(self._encode_tools_once(request.tools))
+            if "tool_choice" not in self._refused:
+                parts.append(b',"tool_choice":{"type":"auto"}')
         parts.append(b',"stream":true}')
         return parts
 
+    def _encode_parameters(self, messages: Sequence[msg.Message]) -> bytes:
+        """With a budget for thinking, the last reply must begin with thoughts if it made calls; one
+        that was made elsewhere does not."""
+        parameters = self._parameters
+        if parameters.get("thinking", {}).get("type") == "enabled":
+            last = self._get_last_reply(messages)
+            has_calls = any(isinstance(block, msg.ToolUseBlock) for block in last)
+            if has_calls and not isinstance(last[0], msg.ThinkingBlock | msg.RedactedThinkingBlock):
+                parameters = {k: v for k, v in parameters.items() if k != "thinking"}
+        return _encode_json(parameters)[:-1]
+
+    def _get_last_reply(self, messages: Sequence[msg.Message]) -> list[msg.Block]:
+        replies = (message for message in reversed(messages) if message.role == "assistant")
+        last = next(replies, None)
+        return [] if last is None else self._list_sent_blocks(last)
+
     def _encode_message(self, message: msg.Message, *, mark: bool) -> bytes:
-        data = encode_message(message, images=self.model.supports_images)
-        if data and mark:
+        data = self._encode_plain_message(message)
+        if data and mark and "cache_control" not in self._refused:
             return data.removesuffix(b"}]}") + b"," + _CACHE_CONTROL_JSON + b"}]}"
         return data
 
+    def _encode_plain_message(self, message: msg.Message) -> bytes:
+        """The message as the wire wants it, or nothing when nothing of it may be sent. A user's
+        text is always a list of blocks, which ends the bytes with `}]}`."""
+        content = message.content
+        if isinstance(content, str) and message.role == "assistant" and content.strip():
+            return _encode_json(_RequestMessage(message.role, content))
+        blocks = self._list_sent_blocks(message)
+        return _encode_json(_RequestMessage(message.role, blocks)) if blocks else b""
+
+    def _list_sent_blocks(self, message: msg.Message) -> list[msg.Block]:
+        """Empty text is refused, and so are thoughts of another service or model."""
+        source = message.source
+        is_own = (
+            "signature" not in self._refused
+            if source is UNSET
+            else source.service == self._service_id and source.model == self._model_id
+        )
+        sent: list[msg.Block] = []
+        for block in msg.get_blocks(message):
+            match block:
+                case msg.TextBlock() if not block.text.strip():
+                    pass
+                case msg.ThinkingBlock() | msg.RedactedThinkingBlock() if not is_own:
+                    pass
+                case msg.UnsignedReasoningBlock():
+                    if is_own and source is not UNSET and self._takes_unsigned_thinking:
+                        sent.append(msg.ThinkingBlock(block.text, ""))
+                case msg.ToolUseBlock() if block.extra_content is not None:
+                    sent.append(structs.replace(block, extra_content=None))
+                case _:
+                    sent.append(_replace_images(block, images=self.model.supports_images))
+        return sent
+
     def _encode_system(self, system: str) -> bytes:
-        mark = b"," + _CACHE_CONTROL_JSON if self.model.supports_prompt_cache else b""
+        is_marked = self.model.supports_prompt_cache and "cache_control" not in self._refused
+        mark = b"," + _CACHE_CONTROL_JSON if is_marked else b""
         return b',"system":[{"type":"text","text":' + _encode_json(system) + mark + b"}]"
 
     def _build_tool(self, tool: ToolSpec) -> dict[str, Any]:
         spec: dict[str, Any] = {
             "name": tool.name,
             "description": tool.description,
-            "input_schema": tool.parameters,
+            "input_schema": simplify_schema(tool.parameters),
         }
         # Arguments as they are written: what the beta header does on old servers, which refuse
         # a field that they do not know.
-        return spec if self._is_legacy else spec | {"eager_input_streaming": True}
-
-
-def encode_message(message: msg.Message, *, images: bool = True) -> bytes:
-    """The message as the wire wants it, or nothing when nothing of it may be sent. Users' words are
-    always a list of blocks, which ends the bytes with `}]}`."""
-    content = message.content
-    if isinstance(content, str):
-        if not content.strip():
-            return b""
-        if message.role == "assistant":
-            return _encode_json(_RequestMessage(message.role, content))
-        content = (msg.TextBlock(content),)
-    blocks = [_replace_images(block, images=images) for block in content if _is_sendable(block)]
-    return _encode_json(_RequestMessage(message.role, blocks)) if blocks else b""
-
-
-def _is_sendable(block: msg.Block) -> bool:
-    """The service refuses empty text, and knows nothing of unsigned reasoning."""
-    match block:
-        case msg.TextBlock():
-            return bool(block.text.strip())
-        case msg.UnsignedReasoningBlock():
-            return False
-        case _:
-            return True
+        is_eager = not self._is_legacy and "eager_input_streaming" not in self._refused
+        return spec | {"eager_input_streaming": True} if is_eager else spec
 
 
 def _replace_images(block: msg.Block, *, images: bool) -> msg.Block:
@@ -160,12 +219,14 @@ def _build_parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> di
             thinking = {"type": "enabled", "budget_tokens": budget}
     parameters: dict[str, Any] = {"model": profile.model or model.id, "max_tokens": max_tokens}
     if legacy and model.supports_temperature and thinking is None:
-        parameters["temperature"] = 0 if profile.temperature is None else profile.temperature
+        chosen = profile.temperature
+        parameters["temperature"] = model.default_temperature if chosen is None else chosen
+        parameters |= {"top_p": profile.top_p, "top_k": profile.top_k}
     if thinking is not None:
         parameters["thinking"] = thinking
     if profile.reasoning_effort:
         parameters["output_config"] = {"effort": profile.reasoning_effort}
-    return parameters
+    return parameters | {k: v for k, v in profile.extra_body.items() if k not in _OWN_KEYS}
 
 
 def _compute_thinking_budget(profile: Profile, max_tokens: int) -> tuple[int, int]:

@@ -160,7 +160,7 @@ class _ModelRow(Struct, frozen=True):
     prices: tuple[float, ...] = ()
     flags: str = ""
     """Letters: c cache marks · t thinking budget · n no native tools · x no temperature ·
-    b blind (no images) · r wants its reasoning back."""
+    0 temperature 0 · b blind (no images) · r wants its reasoning back."""
 
     def to_model_info(self, model: str) -> ModelInfo:
         return ModelInfo(
@@ -172,6 +172,7 @@ class _ModelRow(Struct, frozen=True):
             supports_prompt_cache="c" in self.flags,
             supports_thinking="t" in self.flags,
             supports_temperature="x" not in self.flags,
+            default_temperature=0 if "0" in self.flags else None,
             preserve_reasoning="r" in self.flags,
             prices=_build_prices(*self.prices) if self.prices else None,
         )
@@ -192,17 +193,17 @@ _CLAUDE_MODELS = {
     "claude-opus-5": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "cx"),
     "claude-opus-4-8": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "cx"),
     "claude-opus-4-7": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "cx"),
-    "claude-opus-4-6": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "ct"),
-    "claude-opus-4-5": _ModelRow(200, 64, (5, 25, 0.5, 6.25), "ct"),
-    "claude-opus-4-1": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct"),
-    "claude-opus-4": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct"),
+    "claude-opus-4-6": _ModelRow(1000, 128, (5, 25, 0.5, 6.25), "ct0"),
+    "claude-opus-4-5": _ModelRow(200, 64, (5, 25, 0.5, 6.25), "ct0"),
+    "claude-opus-4-1": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct0"),
+    "claude-opus-4": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct0"),
     "claude-sonnet-5-5": _ModelRow(1000, 128, (2, 10, 0.2, 2.5), "cx"),
     "claude-sonnet-5": _ModelRow(1000, 128, (2, 10, 0.2, 2.5), "cx"),
-    "claude-sonnet-4-6": _ModelRow(1000, 64, (3, 15, 0.3, 3.75), "ct"),
-    "claude-sonnet-4-5": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct"),
-    "claude-sonnet-4": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct"),
+    "claude-sonnet-4-6": _ModelRow(1000, 64, (3, 15, 0.3, 3.75), "ct0"),
+    "claude-sonnet-4-5": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0"),
+    "claude-sonnet-4": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0"),
     "claude-haiku-5-5": _ModelRow(1000, 128, (0.1, 0.5, 0.01, 0.125), "cx"),
-    "claude-haiku-4-5": _ModelRow(200, 64, (1, 5, 0.1, 1.25), "ct"),
+    "claude-haiku-4-5": _ModelRow(200, 64, (1, 5, 0.1, 1.25), "ct0"),
 }
 _GPT_MODELS = {
     "gpt-6.1-sol": _ModelRow(1050, 128, (2, 10, 0.1), "x"),
@@ -225,11 +226,11 @@ _GPT_MODELS = {
     "gpt-5-codex": _ModelRow(400, 128, (1.25, 10, 0.125), "x"),
     "gpt-5-mini": _ModelRow(400, 128, (0.25, 2, 0.025), "x"),
     "gpt-5-nano": _ModelRow(400, 128, (0.05, 0.4, 0.005), "x"),
-    "gpt-4.1": _ModelRow(1047, 32, (2, 8, 0.5)),
-    "gpt-4.1-mini": _ModelRow(1047, 32, (0.4, 1.6, 0.1)),
-    "gpt-4.1-nano": _ModelRow(1047, 32, (0.1, 0.4, 0.025)),
-    "gpt-4o": _ModelRow(128, 16, (2.5, 10, 1.25)),
-    "gpt-4o-mini": _ModelRow(128, 16, (0.15, 0.6, 0.075)),
+    "gpt-4.1": _ModelRow(1047, 32, (2, 8, 0.5), "0"),
+    "gpt-4.1-mini": _ModelRow(1047, 32, (0.4, 1.6, 0.1), "0"),
+    "gpt-4.1-nano": _ModelRow(1047, 32, (0.1, 0.4, 0.025), "0"),
+    "gpt-4o": _ModelRow(128, 16, (2.5, 10, 1.25), "0"),
+    "gpt-4o-mini": _ModelRow(128, 16, (0.15, 0.6, 0.075), "0"),
     "o4-mini": _ModelRow(200, 100, (1.1, 4.4, 0.275), "x"),
     "o3": _ModelRow(200, 100, (2, 8, 0.5), "x"),
     "o3-mini": _ModelRow(200, 100, (1.1, 4.4, 0.55), "xb"),
@@ -248,10 +249,10 @@ _OTHER_HOSTED_MODELS = {
     "deepseek-v4-flash": _ModelRow(1000, 384, (0.14, 0.28, 0.0028), "br"),
     "deepseek-v4-pro": _ModelRow(1000, 384, (0.435, 0.87, 0.0036), "br"),
     "deepseek-v3.2": _ModelRow(128, 64, (0.28, 0.42, 0.028), "br"),
-    "deepseek-chat": _ModelRow(128, 8, (0.28, 0.42, 0.028), "b"),
+    "deepseek-chat": _ModelRow(128, 8, (0.28, 0.42, 0.028), "b0"),
     "deepseek-reasoner": _ModelRow(128, 64, (0.28, 0.42, 0.028), "br"),
     "deepseek-r1": _ModelRow(128, 32, (0.55, 2.19, 0.14), "bn"),
-    "qwen3-max": _ModelRow(262, 65, (1.2, 6, 0.24), "b"),
+    "qwen3-max": _ModelRow(262, 65, (1.2, 6, 0.24), "b0"),
     "qwen3.5-plus": _ModelRow(1000, 65, (0.4, 2.4, 0.04)),
     "qwen-plus": _ModelRow(1000, 32, (0.4, 1.2, 0.16), "b"),
     "qwen3-coder-plus": _ModelRow(1000, 65, (1, 5, 0.2), "b"),

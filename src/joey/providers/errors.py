@@ -166,16 +166,16 @@ def build_response_error(
     said = _parse_error_body(body, headers.get("content-type", ""))
     if 300 <= status < 400:
         return _build_redirect_error(service, status, headers.get("location", ""))
-    return _build_provider_error(service, status, said, parse_retry_after(headers, body))
+    text = body.decode("utf-8", "replace")
+    return _build_provider_error(service, status, said, parse_retry_after(headers, body), text)
 
 
 def build_stream_error(service: ServiceInfo, error: Any) -> ProviderError:
     """The error for an `error` object that came in the middle of a stream."""
     said = _parse_error_object(error)
     status = said.status or _STATUS_BY_CODE.get(said.code or "", 500)
-    return _build_provider_error(
-        service, status, said, _find_retry_delay(msgspec.json.encode(error))
-    )
+    body = msgspec.json.encode(error)
+    return _build_provider_error(service, status, said, _find_retry_delay(body), body.decode())
 
 
 def build_malformed_response_error(service: ServiceInfo, description: str) -> ProviderError:
@@ -258,7 +258,7 @@ def _parse_error_object(error: Any) -> _ErrorDetails:
 
 
 def _build_provider_error(
-    service: ServiceInfo, status: int, said: _ErrorDetails, wait: float | None
+    service: ServiceInfo, status: int, said: _ErrorDetails, wait: float | None, response: str
 ) -> ProviderError:
     failure = _classify_failure(status, said)
     window = None
@@ -271,6 +271,7 @@ def _build_provider_error(
         code=said.code and service.redact(said.code),
         retry_after=wait,
         context_window=int(next(filter(None, window.groups()))) if window else None,
+        response=response,
     )
 
 

@@ -14,7 +14,7 @@ from joey.core.models import ApiProtocol, ModelInfo, Prices
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import ConfigError
-from joey.ports.model import Provider, ServedModels
+from joey.ports.model import Provider, RefusalMemory, ServedModels
 from joey.providers.catalog import find_model_info, find_provider_spec
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
@@ -30,10 +30,12 @@ def make_provider(
     profile: Profile,
     http: HttpClient,
     route: ModelRoute | None = None,
+    *,
     served_models: ServedModels | None = None,
+    refusal_memory: RefusalMemory | None = None,
 ) -> Provider:
     """The adapter for the service that the profile names; `route` as the task remembers it,
-    `served_models` remembers what local servers say. Raises
+    `served_models` remembers what local servers say, `refusal_memory` what services refuse. Raises
     ConfigError: no such provider, no model named, or a base URL that is not one."""
     kind = find_provider_spec(profile.provider)
     if not (profile.model or kind.default_model):
@@ -47,14 +49,14 @@ def make_provider(
     if kind.api_protocol is ApiProtocol.ANTHROPIC:
         from joey.providers.anthropic import AnthropicProvider
 
-        return AnthropicProvider(profile, model, http, route)
+        return AnthropicProvider(profile, model, http, route, refusal_memory)
     if kind.is_local:
         from joey.providers.local_server import LocalServerProvider
 
-        return LocalServerProvider(profile, model, http, route, served_models)
+        return LocalServerProvider(profile, model, http, route, served_models, refusal_memory)
     from joey.providers.openai import OpenAiProvider
 
-    return OpenAiProvider(profile, model, http, route)
+    return OpenAiProvider(profile, model, http, route, refusal_memory)
 
 
 def _is_own_model(profile: Profile) -> bool:

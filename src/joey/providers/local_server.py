@@ -18,7 +18,7 @@ from msgspec import structs
 from joey.core.models import ModelInfo, ServedModel
 from joey.core.settings import ModelRoute, Profile
 from joey.errors import UserError
-from joey.ports.model import ServedModels
+from joey.ports.model import RefusalMemory, ServedModels
 from joey.providers.errors import JSON_DECODE_ERRORS
 from joey.providers.http_client import HttpClient
 from joey.providers.openai import OpenAiProvider
@@ -44,9 +44,9 @@ class LocalServerProvider(OpenAiProvider):
         http: HttpClient,
         route: ModelRoute | None = None,
         memory: ServedModels | None = None,
+        refusal_memory: RefusalMemory | None = None,
     ) -> None:
-        super().__init__(profile, model, http, route)
-        self._profile = profile
+        super().__init__(profile, model, http, route, refusal_memory)
         self._listed_model = model
         self._memory = memory
         self._served = None if memory is None else memory.find(self.address, model.id)

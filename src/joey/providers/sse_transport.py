@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 
-from joey.core.messages import Chunk, merge_chunks
+from joey.core.messages import Chunk, ReplySource, SourceChunk, merge_chunks
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import ModelRoute, Profile
-from joey.errors import ProviderError
+from joey.errors import ProviderError, ProviderFailureKind
+from joey.ports.model import RefusalMemory
 from joey.providers import errors
 from joey.providers.catalog import build_endpoint_url, find_provider_spec
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient, HttpResponse
+from joey.providers.http_connection import parse_url
+from joey.providers.services import identify_service
 from joey.providers.sse import ServerSentEvent, SseReader
 
 _MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
@@ -33,6 +37,10 @@ class StreamDecoder(ABC):
     """The service has said that the answer ends here."""
     is_stream_finished = False
     """Nothing more follows, not even usage."""
+    reasoning_field: str | None = None
+    """The field in which reasoning came, where the protocol has several."""
+    extra_content: dict[str, Any] | None = None
+    """The service's own data about the reply."""
 
     def __init__(self, service: ServiceInfo) -> None:
         self._service = service
@@ -49,7 +57,6 @@ class StreamingProvider(ABC):
     """A model at the endpoint that a profile names."""
 
     api_protocol: str
-    _request_builder: RequestBuilder
     _document_key = ""
     """A key that every whole reply has, where one is understood."""
 
@@ -60,10 +67,13 @@ class StreamingProvider(ABC):
         http: HttpClient,
         route: ModelRoute | None,
         headers: Mapping[str, str],
+        refusal_memory: RefusalMemory | None = None,
     ) -> None:
         self.model = model
+        self._profile = profile
         self._http = http
         self._url = build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
+        self._host = parse_url(self._url).host
         self._service = errors.build_service_info(profile, self._url, route)
         self._headers = {
             "content-type": "application/json",
@@ -72,6 +82,9 @@ class StreamingProvider(ABC):
             **{name.lower(): value for name, value in (*headers.items(), *profile.headers.items())},
         }
         self._read_timeout = profile.request_timeout if profile.request_timeout > 0 else None
+        self._refusal_memory = refusal_memory
+        self._refused: frozenset[str] = frozenset()
+        self._request_builder: RequestBuilder | None = None
 
     @property
     def address(self) -> str:
@@ -89,10 +102,49 @@ class StreamingProvider(ABC):
             self._set_model(self.model.limit_window(tokens))
 
     def _set_model(self, model: ModelInfo) -> None:
-        self.model = self._request_builder.model = model
+        self.model = model
+        if self._request_builder is not None:
+            self._request_builder.model = model
 
     @abstractmethod
-    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]: ...
+    def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
+        """`refused`: what the service does not take (`refusals`)."""
+
+    @abstractmethod
+    def _make_decoder(self) -> StreamDecoder: ...
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        """The reply. A request that is refused for something it can do without is sent again
+        without that."""
+        if self._request_builder is None:
+            self._refused = (
+                self._refusal_memory.load_refused(self) if self._refusal_memory else frozenset()
+            )
+            self._request_builder = self._make_request_builder(self._refused)
+        while True:
+            body, has_begun = self._request_builder.build_body(request), False
+            try:
+                async with aclosing(self._stream(body, self._make_decoder())) as chunks:
+                    async for chunk in chunks:
+                        has_begun = has_begun or not isinstance(chunk, SourceChunk)
+                        yield chunk
+                return
+            except ProviderError as error:
+                name = None if has_begun else self._find_refused_name(error, b"".join(body))
+                if name is None:
+                    raise
+                self._refused |= {name}
+                self._request_builder = self._make_request_builder(self._refused)
+                if self._refusal_memory is not None:
+                    self._refusal_memory.record_refused(self, name)
+
+    def _find_refused_name(self, error: ProviderError, sent: bytes) -> str | None:
+        if error.failure not in (ProviderFailureKind.INVALID_REQUEST, ProviderFailureKind.OVERLOAD):
+            return None
+        from joey.providers import refusals
+
+        names = (*refusals.OPTIONAL_NAMES, *self._profile.extra_body)
+        return refusals.find_refused_name(error.status, error.response, sent, names, self._refused)
 
     async def _stream(
         self, body: Sequence[bytes], decoder: StreamDecoder
@@ -105,9 +157,11 @@ class StreamingProvider(ABC):
         async with response:
             with errors.redact_errors(self._service):
                 document = await self._check_response(response)
+            yield SourceChunk(self._build_source(decoder))
             if document is not None:
                 for chunk in decoder.feed(ServerSentEvent("", document)):
                     yield chunk
+                yield SourceChunk(self._build_source(decoder))
                 return
             reader = SseReader()
             while data := await self._read_chunk(response, decoder):
@@ -118,9 +172,19 @@ class StreamingProvider(ABC):
                     yield chunk
                 if decoder.is_stream_finished:
                     await response.drain()
-                    return
+                    break
             if not decoder.is_answer_complete:
                 raise errors.build_truncated_stream_error(self._service)
+            if decoder.reasoning_field or decoder.extra_content:
+                yield SourceChunk(self._build_source(decoder))
+
+    def _build_source(self, decoder: StreamDecoder) -> ReplySource:
+        return ReplySource(
+            service=identify_service(self._service.provider_name, self._host),
+            model=self._profile.model or self.model.id,
+            reasoning_field=decoder.reasoning_field,
+            extra_content=decoder.extra_content,
+        )
 
     async def close(self) -> None:
         await self._http.close()

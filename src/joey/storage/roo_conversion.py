@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, UnsetType, ValidationError, convert, structs
 
 from joey.core.messages import (
     Block,
@@ -24,6 +24,7 @@ from joey.core.messages import (
     ImageSource,
     Message,
     RedactedThinkingBlock,
+    ReplySource,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -99,6 +100,7 @@ def _convert_message(row: dict[str, Any]) -> Message | None:
         id=identity if isinstance(identity, str) else UNSET,
         reasoning_details=tuple(details) if isinstance(details, list) and details else UNSET,
         reasoning_content=_read_optional_text(row, "reasoning_content"),
+        source=_read_source(row.get("source")),
     )
     if _CONDENSE_AND_TRUNCATION_KEYS.isdisjoint(row):
         return message
@@ -118,6 +120,14 @@ def _convert_message(row: dict[str, Any]) -> Message | None:
 
 def _read_optional_text(row: dict[str, Any], key: str) -> str | UnsetType:
     return get_text(row, key) or UNSET
+
+
+def _read_source(value: Any) -> ReplySource | UnsetType:
+    """Rows that joey wrote name it."""
+    try:
+        return UNSET if value is None else convert(value, ReplySource)
+    except ValidationError:
+        return UNSET  # some other program's word
 
 
 def _replace_invalid_blocks(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
@@ -160,7 +170,13 @@ def _convert_tool_use(raw: dict[str, Any]) -> Block | None:
     if not isinstance(name, str):
         return _convert_text(raw)
     arguments = given if isinstance(given, dict) else {}
-    return ToolUseBlock(id=str(raw.get("id") or ""), name=name, input=arguments)
+    extra = raw.get("extra_content")
+    return ToolUseBlock(
+        id=str(raw.get("id") or ""),
+        name=name,
+        input=arguments,
+        extra_content=extra if isinstance(extra, dict) else None,
+    )
 
 
 def _convert_tool_result(raw: dict[str, Any]) -> Block:

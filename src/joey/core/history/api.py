@@ -188,6 +188,7 @@ class ApiHistory:
                 ts=event.ts,
                 id=event.response_id or UNSET,
                 reasoning_details=details or UNSET,
+                source=event.source or UNSET,
             )
         )
         self._call_ids.update(call.id for call in calls)
@@ -204,7 +205,10 @@ class ApiHistory:
                     yield msg.TextBlock(text)
                 case msg.CallPart(call=call) if self.tool_protocol is ToolProtocol.NATIVE:
                     yield msg.ToolUseBlock(
-                        id=call.id, name=msg.sanitize_tool_name(call.name), input=call.input
+                        id=call.id,
+                        name=msg.sanitize_tool_name(call.name),
+                        input=call.input,
+                        extra_content=call.extra_content,
                     )
         if self.tool_protocol is ToolProtocol.XML:
             yield from _build_xml_blocks(event)

@@ -90,4 +90,5 @@ def merge_messages(first: Message, second: Message) -> Message:
         id=first.id or second.id,
         reasoning_details=details or UNSET,
         reasoning_content=first.reasoning_content or second.reasoning_content,
+        source=first.source if first.source == second.source else UNSET,
     )

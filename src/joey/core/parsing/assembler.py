@@ -73,6 +73,7 @@ class ReplyAssembler:
         self._usage: msg.Usage | None = None
         self._response_id: str | None = None
         self._stop_reason: str | None = None
+        self._source: msg.ReplySource | None = None
         self._reply: msg.Reply | None = None
 
     def feed(self, chunk: msg.Chunk) -> list[PartEvent]:
@@ -91,6 +92,8 @@ class ReplyAssembler:
             case msg.StopChunk():
                 self._stop_reason = chunk.reason or self._stop_reason
                 self._response_id = chunk.response_id or self._response_id
+            case msg.SourceChunk():
+                self._source = chunk.source
         return self._parts.drain_events()
 
     def close(self, complete: bool) -> list[PartEvent]:
@@ -115,6 +118,7 @@ class ReplyAssembler:
             response_id=self._response_id,
             stop_reason=self._stop_reason,
             unusable_call=unusable_call,
+            source=self._source,
         )
         return self._parts.drain_events()
 

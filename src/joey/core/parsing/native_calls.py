@@ -35,6 +35,7 @@ class _NativeCall:
         self.arguments = JsonStream()
         self.provider_id: str | None = None
         self.name = ""
+        self.extra_content: dict[str, Any] | None = None
         self.tool: KnownTool | None = None
         """What the name means; None until it is known, or when it means nothing."""
         self.part_index: int | None = None
@@ -87,6 +88,8 @@ class NativeCalls:
         ):
             call = self._open_calls_by_index[chunk.index] = _NativeCall()
             self._calls.append(call)
+        if chunk.extra_content:
+            call.extra_content = chunk.extra_content
         if call.is_finalized:
             return
         if chunk.arguments:
@@ -128,7 +131,13 @@ class NativeCalls:
             except ValueError as error:
                 call.is_finalized = True
                 self._parts.end_call(
-                    part, msg.ToolCall(call.id, call.tool_name, problem=str(error))
+                    part,
+                    msg.ToolCall(
+                        call.id,
+                        call.tool_name,
+                        problem=str(error),
+                        extra_content=call.extra_content,
+                    ),
                 )
 
     def get_partial_arguments(self, part: int) -> dict[str, Any] | None:
@@ -185,8 +194,16 @@ class NativeCalls:
                 call_id = self._call_ids.allocate(None)
                 part = self._parts.start_call(call_id, name)
                 self._parts.emit_delta(part, msgspec.json.encode(read.values).decode())
-            repairs = tuple(sorted(read.repairs | renamed))
-            self._parts.end_call(part, msg.ToolCall(call_id, name, read.values, repairs=repairs))
+            self._parts.end_call(
+                part,
+                msg.ToolCall(
+                    call_id,
+                    name,
+                    read.values,
+                    repairs=tuple(sorted(read.repairs | renamed)),
+                    extra_content=None if number else call.extra_content,
+                ),
+            )
 
 
 NO_TOOL_NAME_MESSAGE = (

@@ -15,7 +15,7 @@ from joey.core.messages import Message
 from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
 from joey.providers.anthropic import AnthropicRequestBuilder
-from joey.providers.openai import OpenAiRequestBuilder
+from joey.providers.openai_request import OpenAiRequestBuilder
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MODEL = ModelInfo(id="checked")

@@ -1,0 +1,166 @@
+"""Services that speak OpenAI's protocol: which of its fields and parameters each of them takes.
+
+The host tells the service. At a host that is not known, a provider's own rules hold if the profile
+names one; `openai` stands there for any server that speaks the protocol, which gets back what it
+has sent itself. Some rules come with the model, whoever serves it: chat templates and tokenizers
+of Mistral's models refuse what its service refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, structs
+
+from joey.core.text import compile_regex
+
+_SERVICES_BY_HOST = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "openrouter.ai": "openrouter",
+    "deepseek.com": "deepseek",
+    "generativelanguage.googleapis.com": "gemini",
+    "x.ai": "xai",
+    "groq.com": "groq",
+    "mistral.ai": "mistral",
+    "together.xyz": "together",
+    "together.ai": "together",
+    "fireworks.ai": "fireworks",
+    "cerebras.ai": "cerebras",
+    "moonshot.ai": "moonshot",
+    "moonshot.cn": "moonshot",
+    "kimi.com": "moonshot",
+    "z.ai": "zai",
+    "bigmodel.cn": "zai",
+    "aliyuncs.com": "qwen",
+}
+_PROTOCOL_PROVIDERS = ("openai", "anthropic")
+"""Providers that are chosen for any server with their protocol."""
+_MISTRAL_MODEL_RE = compile_regex(r"(?:mi|mag|dev|code|mini)stral|mixtral|pixtral|voxtral")
+_MODEL_WITH_OWN_REASONING_RE = compile_regex(r"deepseek-(?:v[3-9]|reasoner)|kimi-k")
+_OPENAI_MODEL_RE = compile_regex(r"(?:^|/)(?:gpt-[4-9]|o\d)")
+
+
+class ServiceRules(Struct, frozen=True, kw_only=True):
+    takes_reasoning: bool = True
+    """Reasoning goes back with the replies that it belongs to."""
+    reasoning_field: str | None = None
+    """The field for it; None: the one in which it came."""
+    is_reasoning_shared: bool = True
+    """Another model may be sent it too."""
+    needs_reasoning: bool = False
+    """Every message with calls must have that field, if only an empty one."""
+    takes_reasoning_details: bool = False
+    takes_extra_content: bool = False
+    has_thought_signatures: bool = False
+    """Calls without a signature are refused; a documented dummy is not."""
+    takes_user_after_tool: bool = True
+    call_id_pattern: str = ""
+    """Ids that do not match are replaced; empty: all are taken."""
+    max_tokens_field: str = "max_tokens"
+    takes_stream_options: bool = True
+    takes_parallel_tool_calls: bool = True
+    takes_strict_schemas: bool = False
+    takes_additional_properties: bool = True
+
+
+MISTRAL_CALL_ID_PATTERN = "[A-Za-z0-9]{9}"
+USER_AFTER_TOOL = "user after tool"
+CALL_IDS = "call ids"
+MISSING_REASONING = "missing reasoning"
+"""Refusals that are no names of parameters (see `refusals`)."""
+THINKING_CHUNK = "thinking"
+"""Mistral's reasoning is no field, but a part of the content."""
+_ANY_SERVER = ServiceRules(takes_reasoning_details=True, takes_extra_content=True)
+_RULES_BY_SERVICE = {
+    "openai": ServiceRules(
+        takes_reasoning=False,
+        call_id_pattern=".{1,40}",
+        max_tokens_field="max_completion_tokens",
+        takes_strict_schemas=True,
+    ),
+    "openrouter": ServiceRules(reasoning_field="reasoning", takes_reasoning_details=True),
+    "deepseek": ServiceRules(
+        reasoning_field="reasoning_content", needs_reasoning=True, takes_parallel_tool_calls=False
+    ),
+    "gemini": ServiceRules(
+        takes_reasoning=False,
+        takes_extra_content=True,
+        has_thought_signatures=True,
+        takes_parallel_tool_calls=False,
+        takes_additional_properties=False,
+    ),
+    "xai": ServiceRules(
+        reasoning_field="reasoning_content",
+        max_tokens_field="max_completion_tokens",
+        takes_stream_options=False,
+    ),
+    "groq": ServiceRules(
+        reasoning_field="reasoning",
+        is_reasoning_shared=False,
+        max_tokens_field="max_completion_tokens",
+    ),
+    "mistral": ServiceRules(
+        reasoning_field=THINKING_CHUNK,
+        is_reasoning_shared=False,
+        takes_user_after_tool=False,
+        call_id_pattern=MISTRAL_CALL_ID_PATTERN,
+        takes_stream_options=False,
+    ),
+    "fireworks": ServiceRules(reasoning_field="reasoning_content", takes_stream_options=False),
+    "cerebras": ServiceRules(
+        reasoning_field="reasoning",
+        is_reasoning_shared=False,
+        max_tokens_field="max_completion_tokens",
+    ),
+    "moonshot": ServiceRules(
+        reasoning_field="reasoning_content", needs_reasoning=True, takes_parallel_tool_calls=False
+    ),
+    "zai": ServiceRules(reasoning_field="reasoning_content", takes_parallel_tool_calls=False),
+    "qwen": ServiceRules(reasoning_field="reasoning_content"),
+    "together": ServiceRules(is_reasoning_shared=False),
+}
+
+
+def identify_service(provider: str, host: str) -> str:
+    """The name under which replies of a service are recorded."""
+    return _find_known_service(host) or f"{provider}@{host}"
+
+
+def find_service_rules(provider: str, host: str, model: str) -> ServiceRules:
+    service = _find_known_service(host) or ("" if provider in _PROTOCOL_PROVIDERS else provider)
+    rules = _RULES_BY_SERVICE.get(service, _ANY_SERVER)
+    name = model.lower()
+    if _MISTRAL_MODEL_RE.search(name):
+        rules = structs.replace(
+            rules, takes_user_after_tool=False, call_id_pattern=MISTRAL_CALL_ID_PATTERN
+        )
+    if rules is _ANY_SERVER and not service:
+        if _MODEL_WITH_OWN_REASONING_RE.search(name):
+            return structs.replace(rules, needs_reasoning=True)
+        if _OPENAI_MODEL_RE.search(name):
+            return structs.replace(rules, max_tokens_field="max_completion_tokens")
+    return rules
+
+
+def adapt_rules(rules: ServiceRules, refused: frozenset[str]) -> ServiceRules:
+    """The rules, with those that a service was found to have."""
+    changes: dict[str, Any] = {}
+    if USER_AFTER_TOOL in refused:
+        changes["takes_user_after_tool"] = False
+    if CALL_IDS in refused:
+        changes["call_id_pattern"] = MISTRAL_CALL_ID_PATTERN
+    if MISSING_REASONING in refused:
+        changes |= {"takes_reasoning": True, "needs_reasoning": True}
+    if "reasoning_details" in refused:
+        changes["takes_reasoning_details"] = False
+    if "extra_content" in refused:
+        changes |= {"takes_extra_content": False, "has_thought_signatures": False}
+    if "strict" in refused:
+        changes["takes_strict_schemas"] = False
+    return structs.replace(rules, **changes) if changes else rules
+
+
+def _find_known_service(host: str) -> str | None:
+    domains = (host.lower().split(".", count)[-1] for count in range(host.count(".") + 1))
+    return next((_SERVICES_BY_HOST[each] for each in domains if each in _SERVICES_BY_HOST), None)
