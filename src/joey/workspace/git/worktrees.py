@@ -11,7 +11,7 @@ then `merge` is merged into the present files, over the commit it came from, whi
 is done and does what is not.
 
 A git that a killed process started may still be at work, so each git holds the worktree's lock for
-as long as it lives.
+as long as it lives. The lock's file exists only while something works on the worktree.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ class GitWorktrees:
         try:
             yield lock
         finally:
+            self._get_lock_path(name).unlink(missing_ok=True)
             os.close(lock)
 
     def _try_lock(self, name: str) -> int | None:
@@ -191,7 +192,6 @@ class GitWorktrees:
     async def remove(self, name: str) -> None:
         async with self._lock(name) as lock:
             await self._remove(name, lock)
-            self._get_lock_path(name).unlink()
 
     async def _remove(self, name: str, lock: int) -> None:
         directory = self.get_directory(name)
