@@ -425,6 +425,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "A result is sent back once, with the fact, when a command failed in its last run or an"
         " edit left errors; where no fact speaks against it, nothing is asked.",
     ),
+    "parsing:xml:imitated-results": Requirement(
+        "D79", "Calls after text that imitates a result or a message of the user are not run."
+    ),
     "engine:completion:continued": Requirement(
         "D16", "The completion's result is written when the task is continued."
     ),

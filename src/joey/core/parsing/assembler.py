@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from joey.core import messages as msg
 from joey.core.models import ToolProtocol
 from joey.core.parsing.call_names import ToolNames, rename_parameters
+from joey.core.parsing.imitations import describe_call_after_imitation, find_imitation
 from joey.core.parsing.leaked_call_finder import FoundCalls, LeakedCallFinder
 from joey.core.parsing.lenient_json import Repair
 from joey.core.parsing.native_calls import NativeCalls
@@ -63,7 +64,7 @@ class ReplyAssembler:
             self._parts,
             self._call_ids,
             LeakedCallFinder(tools) if understand_text_calls else None,
-            is_trimmed=protocol is ToolProtocol.XML,
+            tools if protocol is ToolProtocol.XML else None,
         )
         self._native_calls = NativeCalls(self._parts, self._call_ids, tools)
         self._reasoning_finder = ReasoningFinder()
@@ -159,14 +160,17 @@ class _ReplyText:
         parts: ReplyParts,
         ids: CallIdAllocator,
         finder: LeakedCallFinder | None,
-        *,
-        is_trimmed: bool,
+        xml_tools: ToolNames | None,
     ) -> None:
-        """`is_trimmed`: text between calls is shown without the white space around it."""
+        """`xml_tools`: in an XML task, where text between calls is shown without the white space
+        around it, and calls after an imitation are not run."""
         self._parts = parts
         self._call_ids = ids
         self._finder = finder
-        self._is_trimmed = is_trimmed
+        self._xml_tools = xml_tools
+        self._is_trimmed = xml_tools is not None
+        self.imitation = ""
+        """Text before the latest call that imitates a result or a message."""
         self._trimmer = StreamTrimmer(verbatim=False)
         self._is_after_thought = False
 
@@ -206,6 +210,8 @@ class _ReplyText:
         if self._finder is not None:
             rest = self._finder.restart() if is_reasoning else self._finder.flush()
             self._show(rest)
+        if is_reasoning:
+            self.imitation = ""
         self._trimmer = StreamTrimmer(verbatim=False)
 
     def close(self, end: ReplyEnd) -> msg.UnusableCall | None:
@@ -218,12 +224,16 @@ class _ReplyText:
             return None if is_cut else found.unusable
         text = found.text.strip() if self._is_trimmed else found.text
         self._parts.end_text_as(text)
+        if self._xml_tools is not None:
+            self.imitation = self.imitation or find_imitation(text, self._xml_tools.by_name)
         for leaked in found.calls:
             call_id, name = self._call_ids.allocate(None), leaked.tool.name
             part = self._parts.start_call(call_id, name)
             self._parts.emit_delta(part, msgspec.json.encode(leaked.arguments).decode())
             repairs = tuple(sorted(leaked.repairs))
-            call = msg.ToolCall(call_id, name, leaked.arguments, repairs=repairs)
+            imitation = self.imitation
+            problem = describe_call_after_imitation(name, imitation) if imitation else None
+            call = msg.ToolCall(call_id, name, leaked.arguments, problem, repairs)
             self._parts.end_call(part, call)
         return found.unusable
 
@@ -309,6 +319,7 @@ class _XmlCalls:
                 self._sections.append(event)
             case XmlCallStarted():
                 self._text.flush()
+                self._text.imitation = event.imitation
                 self._open_call_id, self._open_call_name = self._call_ids.allocate(None), event.name
                 self._open_part_index = self._parts.start_call(
                     self._open_call_id, self._open_call_name
@@ -358,6 +369,8 @@ class _XmlCalls:
             known.clear()
 
     def _find_problem(self, event: XmlCallEnded, end: ReplyEnd | None) -> str | None:
+        if self._text.imitation:
+            return describe_call_after_imitation(self._open_call_name, self._text.imitation)
         if event.reasoning_parameter is not None:
             return describe_reasoning_inside(self._open_call_name, event.reasoning_parameter)
         if event.unclosed_tag is None:

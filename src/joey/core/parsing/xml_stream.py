@@ -19,7 +19,8 @@ text, or inside a call nothing. These rules decide where values and calls end:
   that nothing opened was reasoning: calls in it, and one whose parameters are still to come, are
   taken back. In a value the tag is content, unless the value then opens its own parameter again:
   then the call was abandoned in reasoning, and is doubted;
-- a call that is open when the text ends is reported as unclosed.
+- a call that is open when the text ends is reported as unclosed;
+- a call after text that imitates a result is reported with it (see `imitations`).
 
 Tags of `<thinking>` within a line are removed from the text. Text that may be the
 beginning of a tag is held back until the next chunk decides.
@@ -36,6 +37,7 @@ from typing import Any
 from msgspec import Struct
 
 from joey.core.parsing.call_names import list_parameter_spellings
+from joey.core.parsing.imitations import ImitationFinder
 from joey.core.parsing.markdown_context import MarkdownContext
 from joey.core.parsing.tags import (
     THINK_CLOSING_TAGS,
@@ -90,6 +92,8 @@ class XmlCallStarted(Struct, frozen=True, gc=False):
     name: str
     start_offset: int
     """The place of its first character in all text so far."""
+    imitation: str = ""
+    """Text before it that imitates a result or a message, if there is any."""
 
 
 class XmlCallDelta(Struct, frozen=True, gc=False):
@@ -131,6 +135,7 @@ class XmlStream(ThinkTagReader):
         self._tools_by_opening_tag = {f"<{name}>": name for name in tools}
         self._text_tags = _build_text_tags(frozenset(self._tools_by_opening_tag))
         self._stray_tags = StrayTagTracker()
+        self._imitations = ImitationFinder(tools)
         self._tag_matcher = get_tag_matcher(self._text_tags)
         self._events: list[XmlEvent] = []
         self._quoted_closing_tag = ""
@@ -369,6 +374,11 @@ class XmlStream(ThinkTagReader):
     def _append_event(self, event: ProseEvent) -> None:
         self._events.append(event)
 
+    def _emit_text(self, text: str, *, is_quoted: bool = False) -> None:
+        super()._emit_text(text, is_quoted=is_quoted)
+        if not is_quoted and not self._think_closing_tag and self._reasoning_start is None:
+            self._imitations.feed(text)
+
     def _emit_think_tag(self, tag: str) -> None:
         self._emit_text("" if tag in _HIDDEN_TAGS else tag)
 
@@ -386,6 +396,7 @@ class XmlStream(ThinkTagReader):
     def _end_reasoning(self, at: int, end: int) -> None:
         self._open_call = None
         self._stray_tags = StrayTagTracker()
+        self._imitations = ImitationFinder(self._tools)
         self._current_reader = self._read_text
         super()._end_reasoning(at, end)
 
@@ -396,7 +407,7 @@ class XmlStream(ThinkTagReader):
     def _start_call(self, name: str, at: int) -> None:
         self._context = MarkdownContext(is_after_blank_line=False)
         self._is_after_reasoning = False
-        self._events.append(XmlCallStarted(name, at))
+        self._events.append(XmlCallStarted(name, at, self._imitations.end_text()))
 
     def _open_value_or_end_call(self, call: XmlCall, tag: str, end: int) -> None:
         if tag != call.closing_tag:

@@ -1,0 +1,74 @@
+"""Imitations in the text of a reply: results and messages that only joey writes.
+
+Models that are trained on transcripts go on writing them: after a call they invent its result, then
+the next call. A line imitates joey if it is the heading of a tool's result or the tag of a block
+that joey adds, in prose: not in code, a quotation or a comment, and not mentioned in a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from joey.core.parsing.markdown_context import MarkdownContext
+from joey.core.text import compile_regex
+
+_HEADING_RE = compile_regex(r" {0,3}(\[([A-Za-z_][\w-]*)(?: for .*)?\] Result:)")
+_BLOCK_RE = compile_regex(
+    r" {0,3}(<(environment_details|file_write_result|user_message)>)\s*(?:$|.*</\2>\s*$)"
+)
+_MAX_LINE_CHARS = 1000
+MAX_QUOTED_CHARS = 80
+
+
+class ImitationFinder:
+    """Takes text outside of calls, piece by piece."""
+
+    def __init__(self, tool_names: Collection[str]) -> None:
+        self.found = ""
+        """The beginning of the first imitation."""
+        self._tool_names = tool_names
+        self._context = MarkdownContext()
+        self._line = ""
+
+    def feed(self, text: str) -> None:
+        if self.found:
+            return
+        *lines, rest = text.split("\n")
+        for line in lines:
+            self._extend_line(line)
+            self._end_line("\n")
+        self._extend_line(rest)
+
+    def end_text(self) -> str:
+        """A call follows, or nothing. Returns the first imitation so far."""
+        self._end_line("")
+        self._context = MarkdownContext()
+        return self.found
+
+    def _extend_line(self, piece: str) -> None:
+        self._line += piece[: max(0, _MAX_LINE_CHARS - len(self._line))]
+
+    def _end_line(self, line_break: str) -> None:
+        line, self._line = self._line, ""
+        if not self.found and self._context.is_prose and self._context.is_line_blank:
+            heading, block = _HEADING_RE.match(line), _BLOCK_RE.match(line)
+            if heading is not None and heading[2] in self._tool_names:
+                self.found = heading[1][:MAX_QUOTED_CHARS]
+            elif block is not None:
+                self.found = block[1]
+        self._context.feed(line + line_break)
+
+
+def find_imitation(text: str, tool_names: Collection[str]) -> str:
+    """The beginning of the first imitation in a text; empty if there is none."""
+    finder = ImitationFinder(tool_names)
+    finder.feed(text)
+    return finder.end_text()
+
+
+def describe_call_after_imitation(tool: str, imitation: str) -> str:
+    return (
+        f"The call of {tool} was not executed: it follows text in your reply that imitates what"
+        f" only the program writes ({imitation}); end your reply after a call, and its real result"
+        " will come with the next message."
+    )
