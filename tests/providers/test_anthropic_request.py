@@ -9,6 +9,7 @@ from msgspec import structs
 from joey.core.messages import (
     Message,
     RedactedThinkingBlock,
+    ReplySource,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -273,3 +274,44 @@ def test_a_stated_temperature_is_sent() -> None:
         ]
         == 0.7
     )
+
+
+def build(profile: Profile, messages: list[Message], host: str = "api.anthropic.com") -> Any:
+    builder = AnthropicRequestBuilder(profile, resolve_model(profile), legacy=False, host=host)
+    return msgspec.json.decode(b"".join(builder.build_body(ModelRequest("s", messages))))
+
+
+def make_thinking_turn(source: ReplySource) -> list[Message]:
+    blocks = (ThinkingBlock("Hm.", "sig"), ToolUseBlock("t1", "x", {}, {"google": {}}))
+    return [
+        Message("user", "go"),
+        Message("assistant", blocks, source=source),
+        Message("user", (ToolResultBlock("t1", "ok"),)),
+    ]
+
+
+def test_thoughts_go_back_only_to_the_model_that_had_them() -> None:
+    profile = Profile(model="claude-opus-4-6", thinking_budget=2048)
+    own = build(profile, make_thinking_turn(ReplySource("anthropic", "claude-opus-4-6")))
+    called = {"type": "tool_use", "id": "t1", "name": "x", "input": {}}
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "sig"}
+    assert own["messages"][1]["content"] == [thought, called]
+    assert own["thinking"]["type"] == "enabled"
+    for source in (
+        ReplySource("anthropic", "claude-sonnet-4-5"),
+        ReplySource("anthropic@gateway.test", "claude-opus-4-6"),
+    ):
+        other = build(profile, make_thinking_turn(source))
+        assert other["messages"][1]["content"] == [called]
+        # A reply with calls that does not begin with thoughts is refused where thinking is on.
+        assert "thinking" not in other
+
+
+def test_thoughts_without_a_signature_go_back_to_the_gateway_that_sent_them() -> None:
+    source = ReplySource("anthropic@gateway.test", "deepseek-v4-pro")
+    reply = Message("assistant", (UnsignedReasoningBlock("Hm."), TextBlock("Yes.")), source=source)
+    profile = Profile(model="deepseek-v4-pro")
+    sent = build(profile, [Message("user", "go"), reply], "gateway.test")["messages"][1]
+    assert sent["content"][0] == {"type": "thinking", "thinking": "Hm.", "signature": ""}
+    sent = build(profile, [Message("user", "go"), reply])["messages"][1]
+    assert sent["content"] == [{"type": "text", "text": "Yes."}]

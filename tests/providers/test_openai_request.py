@@ -8,6 +8,7 @@ from msgspec import structs
 
 from joey.core.messages import (
     Message,
+    ReplySource,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
@@ -283,3 +284,104 @@ def test_a_message_loses_its_mark_when_the_conversation_has_moved_on() -> None:
         True,
         True,
     ]
+
+
+DEVSTRAL = Profile(provider="vllm", model="mistralai/Devstral-Small-2")
+
+
+def test_after_a_result_mistral_models_get_the_users_text_in_it_and_images_after_a_reply() -> None:
+    called = ToolUseBlock("call_1", "read_file", {})
+    answer = (ToolResultBlock("call_1", "ok"), TextBlock("And now?"), IMAGE_BLOCK)
+    messages = [*make_first_turn(), Message("assistant", (called,)), Message("user", answer)]
+    sent = body(DEVSTRAL, make_native_request(messages), ModelInfo(id="seeing"))["messages"][2:]
+    assert [message["role"] for message in sent] == ["assistant", "tool", "assistant", "user"]
+    assert sent[1]["content"] == "ok\n\nAnd now?"
+    assert sent[3]["content"] == [IMAGE_PART]
+    call_id = sent[0]["tool_calls"][0]["id"]
+    assert call_id.isalnum()
+    assert len(call_id) == 9
+    assert sent[1]["tool_call_id"] == call_id
+
+
+def make_reply(source: ReplySource) -> Message:
+    signed = {"google": {"thought_signature": "s=="}}
+    blocks = (UnsignedReasoningBlock("a\n"), UnsignedReasoningBlock(" b"))
+    return Message("assistant", (*blocks, ToolUseBlock("t1", "x", {}, signed)), source=source)
+
+
+@pytest.mark.parametrize(
+    ("source", "reasoning", "signature"),
+    [
+        (ReplySource("openai@model.test", "m", "reasoning_text"), "a\n b", "s=="),
+        (ReplySource("openai@model.test", "other", "reasoning_text"), "a\n b", None),
+        (ReplySource("openai@elsewhere.test", "m", "reasoning_text"), None, None),
+    ],
+)
+def test_an_unknown_server_gets_back_what_it_sent_in_the_same_field(
+    source: ReplySource, reasoning: str | None, signature: str | None
+) -> None:
+    profile = Profile(provider="openai", model="m")
+    (_, sent) = body(profile, make_native_request([make_reply(source)]))["messages"]
+    assert sent.get("reasoning_text") == reasoning
+    extra = sent["tool_calls"][0].get("extra_content", {"google": {}})
+    assert extra["google"].get("thought_signature") == signature
+    assert sent.keys() <= {"role", "content", "tool_calls", "reasoning_text"}
+
+
+@pytest.mark.parametrize("model", ["deepseek-v4-pro", "moonshotai/kimi-k2.5"])
+def test_models_of_deepseek_and_moonshot_get_reasoning_with_every_call_at_a_proxy(
+    model: str,
+) -> None:
+    profile = Profile(provider="openai", model=model)
+    called = Message("assistant", (ToolUseBlock("t1", "x", {}),), source=ReplySource("xai", "m"))
+    said = Message("assistant", "Hm.", source=ReplySource("xai", "m"))
+    _, first, second = body(profile, make_native_request([called, said]))["messages"]
+    assert first["reasoning_content"] == ""
+    assert "reasoning_content" not in second
+
+
+def test_parameters_of_a_profile_are_sent_and_extra_body_may_leave_ours_out() -> None:
+    profile = Profile(
+        provider="openai",
+        model="m",
+        top_p=0.8,
+        top_k=20,
+        min_p=0.0,
+        presence_penalty=1.5,
+        chat_template_kwargs={"enable_thinking": False},
+        extra_body={"seed": 1, "stream_options": None, "tool_choice": None, "messages": []},
+    )
+    request = body(profile, make_native_request(make_first_turn()))
+    assert {
+        name: value for name, value in request.items() if name not in ("messages", "tools")
+    } == {
+        "model": "m",
+        "top_p": 0.8,
+        "top_k": 20,
+        "min_p": 0.0,
+        "presence_penalty": 1.5,
+        "chat_template_kwargs": {"enable_thinking": False},
+        "seed": 1,
+        "stream": True,
+        "parallel_tool_calls": True,
+    }
+    assert len(request["messages"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "temperature"),
+    [
+        ("openai", "gpt-4o", 0),
+        ("qwen", "qwen3-max", 0),
+        ("openai", "my-model", None),
+        ("gemini", "gemini-3.8-flash", None),
+        ("ollama", "qwen3-coder", None),
+    ],
+)
+def test_a_temperature_is_sent_to_models_that_are_known_to_want_it(
+    provider: str, model: str, temperature: float | None
+) -> None:
+    profile = Profile(provider=provider, model=model)
+    request = make_xml_request(make_first_turn())
+    assert body(profile, request).get("temperature") == temperature
+    assert body(structs.replace(profile, temperature=0.5), request)["temperature"] == 0.5

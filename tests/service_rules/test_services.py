@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import copy
+import json
+import shutil
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from joey.core.messages import (
+    Message,
+    ReplySource,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnsignedReasoningBlock,
+)
+from joey.core.models import ModelRequest, ToolSpec
+from joey.core.settings import Profile
 from joey.providers.catalog import PROVIDER_SPECS
+from joey.providers.factory import resolve_model
+from joey.providers.openai_request import OpenAiRequestBuilder
+from joey.testing.script import Turn, call, fail
+from joey.testing.server import ModelServer, Request
+from joey.tools.parameters import build_native_schema
+from joey.tools.read_file import ReadFileParams
 from tests.front.binary import Finished, Joey
 from tests.service_rules.rules import Issued, Rule
 from tests.service_rules.services import SERVICES, Calls, Service
 from tests.service_rules.strict_server import StrictServer, find_violations
 
+ROO_TASKS = ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
 READ: Calls = [("read_file", {"files": [{"path": "a.txt"}]})]
 READ_AND_LIST: Calls = [*READ, ("list_files", {"path": "."})]
 COMPLETE: Calls = [("attempt_completion", {"result": "All done."})]
@@ -95,3 +116,101 @@ def make_valid_body(service: Service) -> tuple[dict[str, Any], Issued]:
         function = {"name": "read_file", "parameters": schema}
         tool = {"type": "function", "function": function}
     return {**body, **wanted, "tools": [tool]}, issued
+
+
+@pytest.mark.parametrize("name", ["gemini", "anthropic", "openrouter", "deepseek"])
+async def test_an_imported_task_goes_back_to_its_service_unchanged(joey: Joey, name: str) -> None:
+    (joey.workspace / "a.txt").write_text("hello\n")
+    service = next(each for each in SERVICES if each.name == name)
+    async with StrictServer(service, [READ_AND_LIST, COMPLETE, READ, COMPLETE]) as server:
+        await run(joey, server, "read it")
+        (task,) = joey.tasks
+        theirs = joey.home.parent / ROO_TASKS / "1767600000000"
+        theirs.mkdir(parents=True)
+        for file in ("api_conversation_history.json", "ui_messages.json"):
+            shutil.copy(task / file, theirs)
+        shutil.rmtree(joey.home / "tasks")
+        imported = await joey.run("tasks", "import", "--roo")
+        assert imported.code == 0, imported.err
+        await run(joey, server, "-r", "1767600000000", "once more")
+        assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-6.1-sol"])
+def test_openai_itself_gets_strict_schemas_and_nothing_of_other_services(model: str) -> None:
+    profile = Profile(provider="openai", model=model)
+    service = next(each for each in SERVICES if each.name == "openai")
+    rules = [rule for rule in service.rules if rule.name not in ("sampling", "parameters")]
+    spec = ToolSpec("read_file", "Reads.", build_native_schema(ReadFileParams))
+    messages = list(make_foreign_history())
+    request = ModelRequest("Be brief.", messages, (spec,))
+    builder = OpenAiRequestBuilder(profile, resolve_model(profile), "api.openai.com")
+    body = json.loads(b"".join(builder.build_body(request)))
+    assert find_violations(structs.replace(service, rules=tuple(rules)), body, Issued()) == {}
+    assert body["tools"][0]["function"]["strict"] is True
+    assert body.get("temperature") == (0 if model == "gpt-4o" else None)
+
+
+def make_foreign_history() -> Iterator[Message]:
+    yield Message("user", "read it")
+    source = ReplySource("gemini", "gemini-3.8-flash", "reasoning", {"google": {"x": "y"}})
+    for number in range(2):
+        name = f"function-call-{number:040}"
+        extra = {"google": {"thought_signature": "s=="}}
+        blocks = (
+            UnsignedReasoningBlock("Hm."),
+            ToolUseBlock(name, "read_file", {"files": []}, extra),
+        )
+        details = ({"type": "reasoning.encrypted", "data": "x"},)
+        yield Message("assistant", blocks, reasoning_details=details, source=source)
+        yield Message("user", (ToolResultBlock(name, "ok"), TextBlock("and now?")))
+
+
+async def test_a_refused_parameter_is_left_out_and_remembered(joey: Joey) -> None:
+    """Whatever the name of the model or the address says."""
+    refused = ("parallel_tool_calls", "stream_options", "min_p", "thinking_mode")
+
+    def answer(request: Request) -> Turn:
+        for name in refused:
+            if name in request.body:
+                message = f"Unrecognized request argument supplied: {name}"
+                return Turn(fail(400, message))
+        return Turn(call("attempt_completion", {"result": "All done."}))
+
+    async with ModelServer(answer) as server:
+        profile = {
+            "provider": "openai",
+            "model": "my-model",
+            "baseUrl": f"{server.url}/v1",
+            "topP": 0.9,
+            "minP": 0.05,
+            "extraBody": {"thinking_mode": "off", "seed": 7},
+            "chatTemplateKwargs": {"enable_thinking": False},
+        }
+        joey.home.mkdir(exist_ok=True)
+        profiles = {"active": "own", "profiles": {"own": profile}}
+        (joey.home / "profiles.json").write_text(json.dumps(profiles))
+        for _ in range(2):
+            done = await joey.run("-p", "do it")
+            assert (done.code, done.out.strip()) == (0, "All done."), done.err
+        assert len(server.requests) == len(refused) + 2
+        first, *_, last = (request.body for request in server.requests)
+    assert [name for name in refused if name in first] == list(refused)
+    assert last["top_p"] == 0.9
+    assert last["seed"] == 7
+    assert last["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+@pytest.mark.parametrize("name", ["mistral", "deepseek"])
+async def test_a_renamed_model_at_a_proxy_is_understood_by_its_refusals(
+    joey: Joey, name: str
+) -> None:
+    (joey.workspace / "a.txt").write_text("hello\n")
+    known = next(each for each in SERVICES if each.name == name)
+    rules = tuple(rule for rule in known.rules if rule.name != "echo")
+    service = structs.replace(known, rules=rules, reasoning="", id_format="call_{0:08}")
+    async with StrictServer(service, [READ_AND_LIST, COMPLETE, COMPLETE]) as server:
+        flags = ["--provider", "openai", "--base-url", f"{server.url}/v1", "-m", "house-model"]
+        for arguments in (["read it"], ["-c", "and now?"]):
+            done = await joey.run("-p", *flags, *arguments)
+            assert (done.code, done.out.strip()) == (0, "All done."), done.err

@@ -38,7 +38,7 @@ from joey.execution.hooks import HookEnvironment, LocalHooks
 from joey.execution.terminal import LocalTerminal, find_shell
 from joey.ports.content import CodeIndex
 from joey.ports.execution import Sandbox
-from joey.ports.model import Provider, ServedModels
+from joey.ports.model import Provider
 from joey.ports.tool_context import Capabilities
 from joey.ports.workspace import Files
 from joey.providers.catalog import PROVIDER_SPECS
@@ -147,7 +147,7 @@ def build_runtime(
         limits=options.limits,
         route=options.route,
         base_url=options.profile.base_url,
-        mode_providers=_build_mode_providers(options, capabilities.served_models, home, env),
+        mode_providers=_build_mode_providers(options, capabilities, home, env),
         system_prompt=options.system_prompt,
         result_validator=_build_result_validator(options),
         tool_set_cache=capabilities.server_pool.tool_set_cache,
@@ -186,7 +186,7 @@ def _add_repository_access(options: ResolvedTaskOptions) -> Settings:
 
 def _build_mode_providers(
     options: ResolvedTaskOptions,
-    served_models: ServedModels | None,
+    capabilities: CapabilityFactory,
     home: Path,
     env: Mapping[str, str],
 ) -> ModeProviders | None:
@@ -201,7 +201,12 @@ def _build_mode_providers(
         known = load_profiles(home)
         chosen = choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS, profile=name)
         require_known_price(chosen, options.limits)
-        return make_provider(chosen, build_http_client(chosen, env), served_models=served_models)
+        return make_provider(
+            chosen,
+            build_http_client(chosen, env),
+            served_models=capabilities.served_models,
+            refusal_memory=capabilities.tool_support,
+        )
 
     return ModeProviders(profiles, make)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
@@ -230,7 +230,7 @@ class MessageConverter:
             wire["tool_calls"] = calls
         return [wire]
 
-    def _convert_call(self, block: msg.ToolUseBlock, source: Any) -> _Wire:
+    def _convert_call(self, block: msg.ToolUseBlock, source: msg.ReplySource | UnsetType) -> _Wire:
         function = {"name": block.name, "arguments": _encode_json(block.input).decode()}
         wire: _Wire = {
             "id": self._convert_call_id(block.id),
