@@ -445,7 +445,7 @@ def _read_json_call(
     if known and arguments:
         return _WrittenCall(named[known[0]], arguments[0], repairs)
     is_flat = value.keys().isdisjoint(ARGUMENT_KEYS)
-    if known and is_flat and (known[0] != "name" or named["name"] in tools.by_name):
+    if known and is_flat and named[known[0]] in tools.by_name:
         flat = {key: inner for key, inner in value.items() if key not in named}
         return _WrittenCall(named[known[0]], flat, repairs)
     if named and arguments:

@@ -7,11 +7,25 @@ from joey.core.text import compile_regex
 _FENCE_RE = compile_regex(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _LONGEST_HEAD = 200
 """Characters of a line that are kept; a fence and the marks of a quotation stand at its start."""
-_NEVER_PROSE_RE = compile_regex(r"(?:\s*+(?:[-*+]|\d{1,4}[.)])\s++)*+\s*+(?:[>|#]|//|\[\w++\()")
-"""A line of a quotation, a table, a comment or a list of Python calls; perhaps in a list."""
-_MARK_RE = compile_regex(r"<!--|-->|</?(?:code|pre)>")
-_LONGEST_MARK = 7
-_CLOSING_MARKS = {"<!--": "-->", "<code>": "</code>", "<pre>": "</pre>"}
+_NEVER_PROSE_RE = compile_regex(
+    r"(?:\s*+(?:[-*+]|\d{1,4}[.)])\s++)*+\s*+(?:[>|#%;]|//|--|REM\s|\[\w++\(|[+-]\Z)|.* \| "
+)
+"""A line of a quotation, table, comment, diff or list of Python calls; perhaps in a list."""
+_QUOTES = ('"', "'", "“", "„", "‘", "«")
+_CODE_ELEMENTS = (
+    *("blockquote", "cite", "code", "example", "kbd", "pre", "q", "samp", "script", "textarea"),
+    *("tool_response", "tool_result", "xmp"),
+)
+_CLOSING_MARKS = {
+    **{f"<{name}": f"</{name}" for name in _CODE_ELEMENTS},
+    "<!--": "-->",
+    "<![CDATA[": "]]>",
+    "/*": "*/",
+}
+_MARK_RE = compile_regex(
+    rf"(<!--|-->|<!\[CDATA\[|\]\]>|/\*|\*/)|(</?(?:{'|'.join(_CODE_ELEMENTS)}))[\s>]"
+)
+_LONGEST_MARK = max(map(len, _CLOSING_MARKS.values())) + 1
 
 
 class MarkdownContext:
@@ -31,6 +45,7 @@ class MarkdownContext:
         """The line before is blank or indented code itself."""
         self._open_mark = ""
         """The comment or the code of HTML that is open."""
+        self._is_mark_in_line = False
         self._last_characters = ""
 
     def feed(self, text: str) -> None:
@@ -79,7 +94,7 @@ class MarkdownContext:
             self._open_mark
             or self.is_inline_code
             or self._quotes % 2 == 1
-            or self._last_characters.endswith(('"', "'"))
+            or self._last_characters.endswith(_QUOTES)
             or _NEVER_PROSE_RE.match(self._line_head)
             or self._is_indented_code
         )
@@ -92,12 +107,12 @@ class MarkdownContext:
     def _extend_line(self, piece: str) -> None:
         if not piece:
             return
+        self._quotes += self._count_quotes(piece)
+        self._follow_marks(piece)
         room = _LONGEST_HEAD - len(self._line_head)
         self._is_head_whole = self._is_head_whole and len(piece) <= room
         self._line_head += piece[: max(room, 0)]
         self._backticks += piece.count("`")
-        self._quotes += self._count_quotes(piece)
-        self._follow_marks(piece)
 
     def _count_quotes(self, piece: str) -> int:
         """Those with a backslash before them are inside a string already."""
@@ -108,15 +123,22 @@ class MarkdownContext:
 
     def _follow_marks(self, piece: str) -> None:
         """Comments, and code that HTML marks as such."""
-        seen = self._last_characters + piece
+        before = self._last_characters
+        seen = before + piece
         for mark in _MARK_RE.finditer(seen):
-            if mark.end() > len(self._last_characters):
-                opens = mark[0] in _CLOSING_MARKS
-                if opens and not self._open_mark:
-                    self._open_mark = mark[0]
-                elif mark[0] == _CLOSING_MARKS.get(self._open_mark):
-                    self._open_mark = ""
+            if mark.end() > len(before):
+                start = len(self._line_head) + mark.start() - len(before)
+                is_line_start = not (self._line_head + piece)[:start].strip()
+                self._handle_mark(mark[1] or mark[2], is_line_start=is_line_start)
         self._last_characters = seen[-_LONGEST_MARK:]
+
+    def _handle_mark(self, mark: str, *, is_line_start: bool) -> None:
+        """A mark within a line is open until the end of the paragraph at most."""
+        if mark == _CLOSING_MARKS.get(self._open_mark):
+            self._open_mark = ""
+        elif mark in _CLOSING_MARKS and not self._open_mark and (is_line_start or mark != "/*"):
+            self._open_mark = mark
+            self._is_mark_in_line = not is_line_start and mark != "<!--"
 
     def _end_line(self) -> None:
         fence = _FENCE_RE.match(self._line_head.rstrip("\r")) if self._is_head_whole else None
@@ -126,6 +148,9 @@ class MarkdownContext:
                 self._fence_marker = marker
             elif not info and marker.startswith(self._fence_marker):
                 self._fence_marker = ""
-        self._can_begin_indented_code = not self._line_head.strip() or self._is_indented_code
+        is_blank = not self._line_head.strip()
+        if is_blank and self._is_mark_in_line:
+            self._open_mark = ""
+        self._can_begin_indented_code = is_blank or self._is_indented_code
         self._line_head, self._is_head_whole, self._backticks, self._quotes = "", True, 0, 0
         self._last_characters = ""
