@@ -126,6 +126,16 @@ async def test_entities_are_undone_in_xml_only_and_before_anybody_is_asked(
     assert prepared.command == prepared.row_text == prepared.claims[0].command == expected
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["echo '&quot;'", "printf 'a &lt; b' > c", "grep -c '&amp;' a.html && ls", "ls &gt; a &"],
+)
+async def test_entities_are_kept_where_not_all_is_escaped(tmp_path: Path, command: str) -> None:
+    ctx = make_context(tmp_path, protocol=ToolProtocol.XML)
+    prepared = await tool.prepare(tool.parse({"command": command}), ctx)
+    assert prepared.command == command
+
+
 @pytest.mark.parametrize("arguments", [{}, {"command": ""}, {"command": " \n"}])
 def test_a_missing_command_is_an_argument_error(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match="command"):

@@ -117,6 +117,12 @@ def unescape_entities(text: str) -> str:
     return _ENTITY_RE.sub(lambda match: _ENTITY_CHARACTERS[match[1]], text)
 
 
+def is_escaped_as_markup(text: str) -> bool:
+    """Whether all of the text was escaped: nothing is left in it that markup would escape."""
+    has_entities = any(entity in text for entity in ("&lt;", "&gt;", "&amp;"))
+    return has_entities and not any(character in _ENTITY_RE.sub("", text) for character in "<>&")
+
+
 _ESCAPE_SEQUENCE_RE = compile_regex(
     r"\x1b(?:"
     r"\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement

@@ -22,7 +22,12 @@ from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind
 from joey.core.terminal_text import format_size
-from joey.core.text import compile_regex, strip_code_fence, unescape_entities
+from joey.core.text import (
+    compile_regex,
+    is_escaped_as_markup,
+    strip_code_fence,
+    unescape_entities,
+)
 from joey.errors import ToolError
 from joey.ports.execution import CommandExit, RunningCommand, SandboxLevel, SandboxReport, Terminal
 from joey.ports.tool_context import ToolContext
@@ -76,7 +81,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
 
     async def prepare(self, params: ExecuteCommandParams, ctx: ToolContext) -> PreparedCommand:
         command = params.command
-        if ctx.protocol is ToolProtocol.XML:
+        if ctx.protocol is ToolProtocol.XML and is_escaped_as_markup(command):
             command = unescape_entities(command)
         command = _clean_command(command)
         path = ctx.files.resolve(params.cwd or ".")
