@@ -104,7 +104,7 @@ class AnthropicRequestBuilder(RequestBuilder):
         self._is_legacy = legacy
         self._refused = refused
         self._service_id = identify_service(profile.provider, host)
-        self._takes_unsigned_thinking = host != OFFICIAL_HOST
+        self._takes_unsigned_thinking = host != OFFICIAL_HOST and "signature" not in refused
         self._model_id = profile.model or model.id
         self._parameters = {
             name: value

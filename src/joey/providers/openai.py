@@ -56,7 +56,7 @@ class _ToolCallDelta(Struct):
     index: int | None = None
     id: str | None = None
     function: _FunctionDelta | None = None
-    extra_content: dict[str, Any] | None = None
+    extra_content: Any = None
 
 
 class _ChoiceDelta(Struct):
@@ -64,7 +64,7 @@ class _ChoiceDelta(Struct):
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
-    extra_content: dict[str, Any] | None = None
+    extra_content: Any = None
     tool_calls: list[_ToolCallDelta] | None = None
 
 
@@ -165,18 +165,20 @@ class OpenAiStreamDecoder(StreamDecoder):
             if not isinstance(part, dict):
                 continue
             if isinstance(thoughts := part.get("thinking"), list):
+                thoughts = [each for each in thoughts if isinstance(each, dict)]
                 self.reasoning_field = THINKING_CHUNK
                 chunks.append(msg.ReasoningChunk(_join_text_parts(thoughts)))
             else:
                 texts.append(_join_text_parts([part]))
         return "".join(texts)
 
-    def _handle_extra_content(self, extra: dict[str, Any] | None) -> bool:
+    def _handle_extra_content(self, extra: Any) -> bool:
         """Keep what Google adds to a text; whether it says that the text is a thought."""
         match extra:
-            case None | {"google": {"thought": True}}:
-                return extra is not None
-        self.extra_content = {**(self.extra_content or {}), **extra}
+            case {"google": {"thought": True}}:
+                return True
+            case dict():
+                self.extra_content = {**(self.extra_content or {}), **extra}
         return False
 
     def _handle_finish(self, reason: str, response_id: str | None, chunks: list[msg.Chunk]) -> None:
@@ -209,7 +211,7 @@ class _ToolCallIndexer:
             id=call.id or None,
             name=function.name or None,
             arguments=arguments or None,
-            extra_content=call.extra_content or None,
+            extra_content=call.extra_content if isinstance(call.extra_content, dict) else None,
         )
 
     def take_open_indexes(self) -> list[int]:

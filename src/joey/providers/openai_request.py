@@ -224,8 +224,8 @@ class MessageConverter:
         needs_field = bool(calls) and self.rules.needs_reasoning
         self._add_reasoning(wire, message, wants_reasoning, needs_field)
         source = message.source
-        if isinstance(source, msg.ReplySource) and self._is_own(source) and source.extra_content:
-            wire["extra_content"] = source.extra_content
+        if self.rules.takes_extra_content and source is not UNSET and self._is_own(source):
+            wire |= {"extra_content": source.extra_content} if source.extra_content else {}
         if calls:
             wire["tool_calls"] = calls
         return [wire]
