@@ -82,6 +82,10 @@ async def test_the_row_of_a_plain_answer_becomes_that_of_the_result(
     ("replies", "answer"),
     [
         (["It is the linker.", "It is\n the linker."], "It is the linker."),
+        (
+            ["It is the *linker*. Try ld.", "It is the linker; Try ld"],
+            "It is the *linker*. Try ld.",
+        ),
         (["It is the linker.", "As I said: It is the linker."], "As I said: It is the linker."),
         (["It is the linker.", "the linker"], "It is the linker."),
         (["One.", "Two."], "One.\n\nTwo."),

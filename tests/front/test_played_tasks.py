@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 
 from joey.testing.script import Call, call
-from joey.testing.server import TurnSelector
-from tests.front.binary import Joey
+from joey.testing.server import ModelServer, TurnSelector
+from tests.front.binary import Joey, reach
 from tests.front.playing import (
     DONE,
     GIT,
     Played,
     commit_all,
     diff,
+    list_results,
     play,
     reach_openai,
     read,
@@ -403,3 +404,34 @@ async def test_a_program_that_the_sandbox_hides_is_named_with_the_flag_that_show
     assert "Output:\nall is well" in output_of(played, 1)
     missing = await play(sandboxed, reply(run(f"{tools}/none")), DONE, flags=SANDBOXED)
     assert "although they exist" not in output_of(missing, 1)
+
+
+async def test_what_failed_in_a_call_and_what_still_runs_is_said_on_stderr(joey: Joey) -> None:
+    write_files(joey, {"a.py": "one\ntwo\n"})
+    turns = [
+        reply(diff("a.py", ("one", "1"), ("none of it", "3"))),
+        reply(read("a.py", "missing.py")),
+        reply(run("sleep 600", timeout=0.1)),
+        DONE,
+    ]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", "-y", "--no-sandbox", *reach(server.url), "do it")
+    assert (done.code, done.out) == (0, "Done.\n")
+    lines = done.err.splitlines()
+    edited = lines.index("· Edit a.py")
+    assert lines[edited + 1].startswith("! apply_diff: 1 of 2 blocks could not be applied to a.py")
+    assert any(line.startswith("! read_file: File not found:") for line in lines)
+    assert "joey: still running when the task completed: `sleep 600`" in lines
+    assert " tokens in all requests" in lines[-1]
+
+
+async def test_a_refusal_without_a_user_is_one_the_model_can_follow(joey: Joey) -> None:
+    async with ModelServer(
+        [reply(call("list_files", {"path": "/etc/ssl/private"})), DONE]
+    ) as server:
+        done = await joey.run("-p", "-y", "--no-sandbox", *reach(server.url), "do it")
+    assert (done.code, done.out) == (3, "Done.\n")
+    assert "joey: done, but 1 call refused · " in done.err
+    (result,) = list_results(server.requests[1])
+    assert result.startswith("This call was not carried out: it needs approval, and in this run")
+    assert "user did not" not in result

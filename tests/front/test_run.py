@@ -35,7 +35,7 @@ async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) 
     assert "· Read a.txt" in done.err
     task_id = joey.tasks[0].name.removeprefix("task_")
     last = done.err.splitlines()[-1]
-    assert re.fullmatch(rf"joey: done · \d+ tokens · task {task_id[:13]}", last)
+    assert re.fullmatch(rf"joey: done · \d+ tokens in all requests · task {task_id[:13]}", last)
 
 
 async def test_an_address_of_the_environment_is_shown_and_named_when_wrong(joey: Joey) -> None:

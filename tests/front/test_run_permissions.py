@@ -49,7 +49,7 @@ async def test_what_nobody_may_allow_is_refused_named_and_reported_by_the_exit_c
     assert done.out == "All **done**.\n"
     assert "Create new.txt" in done.err
     assert "--allow-writes --allow 'touch ran.txt' would have allowed this; -y allows" in done.err
-    assert "joey: stopped: it needed a person · " in done.err
+    assert "joey: done, but 2 calls refused · " in done.err
     assert "needs_person" not in done.err
     assert list(joey.workspace.iterdir()) == []
 

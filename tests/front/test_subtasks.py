@@ -59,7 +59,7 @@ async def test_a_run_without_a_user_tells_what_its_subtasks_do(joey: Joey) -> No
     assert "[2] done" in lines
     assert {path.name for path in joey.workspace.iterdir()} == {"1.txt", "2.txt", "3.txt"}
     # Nine replies of fifteen tokens each, whoever made them.
-    assert re.search(r"done · 135 tokens", lines[-1])
+    assert re.search(r"done · 135 tokens in all requests", lines[-1])
 
 
 @pytest.mark.requirement("subtasks:unattended", "subtasks:limits")

@@ -126,8 +126,9 @@ def format_usage(usage: TokenUsage) -> str:
 
 
 def format_total_usage(usage: TokenUsage) -> str:
-    """`14.4k tokens, $0.0312`."""
-    tokens = f"{_format_count(usage.total_tokens_in + usage.total_tokens_out)} tokens"
+    """`14.4k tokens in all requests, $0.0312`."""
+    count = usage.total_tokens_in + usage.total_tokens_out
+    tokens = f"{_format_count(count)} tokens in all requests"
     return f"{tokens}, ${usage.total_cost:.4f}" if usage.total_cost else tokens
 
 

@@ -181,6 +181,8 @@ class TaskCompleted(EventBase, frozen=True, tag="taskCompleted"):
     tool_usage: dict[str, ToolTally]
     is_plain_answer: bool = field(default=False, name="answered")
     """The result is an answer in plain text: no call presented it."""
+    command_notes: tuple[str, ...] = ()
+    """Sentences about background commands, with which the result ends."""
 
 
 class TaskFinished(EventBase, frozen=True, tag="taskFinished"):

@@ -31,7 +31,7 @@ from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, AskKind, RowKind
-from joey.core.text import to_one_line
+from joey.core.text import compile_regex, to_one_line
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 FINISH_TASK_ROW_TEXT = '{"tool":"finishTask"}'
 """What the row says in which a subtask hands over its result."""
+_WORD_SEPARATOR_RE = compile_regex(r"\W+")
 DEFAULT_REJECTION_FEEDBACK = "The result was not accepted."
 
 
@@ -74,6 +75,7 @@ async def present_result(
             usage=projection.usage,
             tool_usage=dict(projection.ledger.tool_tallies),
             is_plain_answer=call is None,
+            command_notes=tuple(notes),
         )
     )
     call_id = None if call is None else call.id
@@ -257,7 +259,7 @@ def _can_ask(task: Task) -> bool:
 def _join_distinct(texts: Sequence[str]) -> str:
     """The texts of the replies, unless one of them says all that the other one says."""
     first, last = texts[0], texts[-1]
-    first_flat, last_flat = " ".join(first.split()), " ".join(last.split())
+    first_flat, last_flat = (_WORD_SEPARATOR_RE.sub(" ", text).strip() for text in (first, last))
     if last_flat in first_flat:
         return first
     return last if first_flat in last_flat else f"{first}\n\n{last}"

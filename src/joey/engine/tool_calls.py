@@ -402,10 +402,11 @@ def fail_call(
 
 
 def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
-    answer, feedback = rejected.answer, rejected.answer.text
-    if not feedback and not answer.is_by_user:
-        feedback = messages_to_model.render_unattended_denial(rejected.required_settings)
-    text = messages_to_model.render_denial(feedback)
+    answer = rejected.answer
+    if answer.is_by_user or answer.text:
+        text = messages_to_model.render_denial(answer.text)
+    else:
+        text = messages_to_model.render_unattended_denial(rejected.required_settings)
     finish_call(task, row_call, Outcome(text, images=answer.images))
 
 

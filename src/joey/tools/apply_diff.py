@@ -19,7 +19,7 @@ from joey.core.edits.similar import EditFailure
 from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_argument_parser import parse_args_xml
 from joey.core.path_access import ResolvedPath
-from joey.core.task_types import Answer
+from joey.core.task_types import Answer, RowKind
 from joey.core.text import compile_regex, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
@@ -171,7 +171,13 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
                 failures.append(str(error))
         if not results:
             raise ToolError("\n\n".join(failures))
-        return Outcome("\n\n".join([*results, *failures]), is_error=bool(failures))
+        return Outcome(
+            "\n\n".join([*results, *failures]),
+            is_error=bool(failures),
+            rows=tuple(
+                (RowKind.ERROR, f"{self.name}: {failure.splitlines()[0]}") for failure in failures
+            ),
+        )
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         try:

@@ -135,10 +135,17 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
                 entry.image_data_uri for entry in entries if entry.image_data_uri is not None
             ),
             is_error=any(entry.error is not None for entry in entries),
-            rows=tuple(
-                (RowKind.ROOIGNORE_ERROR, path.display_path)
-                for _, path in prepared.files
-                if path.is_ignored
+            rows=(
+                *(
+                    (RowKind.ROOIGNORE_ERROR, path.display_path)
+                    for _, path in prepared.files
+                    if path.is_ignored
+                ),
+                *(
+                    (RowKind.ERROR, f"{self.name}: {entry.error}")
+                    for entry, (_, path) in zip(entries, prepared.files, strict=True)
+                    if entry.error is not None and not path.is_ignored
+                ),
             ),
         )
 

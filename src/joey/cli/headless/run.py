@@ -45,7 +45,6 @@ from joey.presentation.text import sanitize
 _RESULT_TEXTS: dict[str, str] = {
     RunResultCode.COMPLETED: "done",
     RunResultCode.ANSWERED: "answered",
-    RunResultCode.NEEDS_USER: "stopped: it needed a person",
     RunResultCode.ABORTED: "interrupted",
 }
 _ERROR_RESULT_CODES = {
@@ -115,6 +114,7 @@ async def _run_task(
             )
             output.finish(run)
             short = shorten_task_id(task.id, engine.list_task_ids())
+    refused_count = 0
     if run.outcome_code == RunResultCode.NEEDS_USER:
         # It judges commands anew, and most runs end otherwise.
         from joey.cli.headless.refusal_advice import describe_refusals
@@ -123,7 +123,10 @@ async def _run_task(
             policy.refused_asks, task.runtime.settings, yes=arguments.yes
         ):
             progress.print_note(line)
-    _print_summary(run, short, progress, is_stored=not arguments.ephemeral)
+        refused_count = len(policy.refused_asks)
+    _print_summary(
+        run, short, progress, refused_count=refused_count, is_stored=not arguments.ephemeral
+    )
     return ExitCode(run.exit_code)
 
 
@@ -141,13 +144,19 @@ async def _relay_events(task: Task, since: int, output: RunOutput, progress: Lin
                 tree_renderer.render(each.session, each.event)
 
 
-def _print_summary(run: RunResult, short: str, progress: LineWriter, *, is_stored: bool) -> None:
+def _print_summary(
+    run: RunResult, short: str, progress: LineWriter, *, refused_count: int, is_stored: bool
+) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
+    for note in run.command_notes:
+        progress.print_note(f"joey: {lower_first(note)}")
     if run.outcome_code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
         progress.print_note(f"joey: {lower_first(run.reason)}")
     if run.exit_code != ExitCode.DONE and is_stored:
         progress.print_note(f"joey: to go on with this task: joey -r {short}")
     outcome = _RESULT_TEXTS.get(run.outcome_code) or describe_failure(run.outcome_code)
+    if refused_count:
+        outcome = f"done, but {refused_count} call{'' if refused_count == 1 else 's'} refused"
     progress.print_note(f"joey: {outcome} · {format_total_usage(run.usage)} · task {short}")
 
 
@@ -164,6 +173,8 @@ def build_result(
     )
     match ending:
         case Completed(result):
+            notes = task.recorder.projection.command_notes
+            run = structs.replace(run, command_notes=notes)
             if task.runtime.result_validator is None:
                 run = structs.replace(run, result=result)
             else:
@@ -209,7 +220,8 @@ class RunOutput(Protocol):
 
 
 class TextOutput:
-    """The result alone; nothing when there is none."""
+    """What the model presented; nothing when there is no result. What joey adds to it goes to
+    stderr."""
 
     def begin(self, task_id: str) -> None:
         pass
@@ -220,7 +232,8 @@ class TextOutput:
     def finish(self, run: RunResult) -> None:
         if run.result is None:
             return
-        text = sanitize(run.result) if sys.stdout.isatty() else run.result
+        text = run.result.removesuffix("".join(f"\n\n{note}" for note in run.command_notes))
+        text = sanitize(text) if sys.stdout.isatty() else text
         write_stdout((text if text.endswith("\n") else f"{text}\n").encode("utf-8", "replace"))
 
 

@@ -98,6 +98,8 @@ class TaskProjection:
         """The latest result was shown, and whoever should have judged it went away."""
         self.result: str | None = None
         self.is_plain_answer = False
+        self.command_notes: tuple[str, ...] = ()
+        """With which the result ends."""
         self.failure: ev.TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
         self.recent_user_messages: tuple[ev.UserMessage, ...] = ()
@@ -296,6 +298,7 @@ class TaskProjection:
                 self.is_result_accepted = True
             case ev.TaskCompleted():
                 self.result, self.is_plain_answer = event.result, event.is_plain_answer
+                self.command_notes = event.command_notes
             case ev.TaskFailed():
                 self.failure = event
 

@@ -108,10 +108,10 @@ COMPLETION_ACCEPTED_TEXT = "The user accepted this result."
 
 
 def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -> str:
-    """Feedback for a call that needs a user in a run where there is none."""
+    """The result of a call that needs a user in a run where there is none."""
     denial = (
-        "Nobody is there to approve this call, and no rule allows it. Do not try it again: reach"
-        " the goal in a way that the rules allow, or finish and say what is left to do."
+        "This call was not carried out: it needs approval, and in this run nobody can give it. Do"
+        " not repeat it; reach the goal in another way, or finish and say what is left to do."
     )
     options = " and ".join(
         f"the setting {setting}"
