@@ -186,7 +186,7 @@ def _reading_examples() -> Iterator[Example]:
         {"tool": "readFile", "path": "shop.py", "reason": "lines 1-2"},
         "File: shop.py\nLines 1-2:\n1 | class Shop:",
         (
-            _missing_parameter(files, "files"),
+            Failure("missing", {}, "Missing value for required parameter"),
             Failure("hidden", {"files": [{"path": "secret.txt"}]}, "secret.txt is hidden"),
             Failure("no-file", {"files": [{"path": "none.py"}]}, "File not found"),
             Failure("folder", {"files": [{"path": "docs"}]}, "docs is a directory"),

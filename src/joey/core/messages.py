@@ -173,6 +173,8 @@ class UnusableCall(Struct, frozen=True):
 
     problem: str
     unknown_tool: str | None = None
+    tool: str | None = None
+    """The tool that was meant, if there is one."""
     """The name that was called, if there is no such tool."""
 
 

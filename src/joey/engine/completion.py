@@ -224,7 +224,10 @@ def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
         return messages_to_model.CUT_OFF_REPLY_TEXT
     if reply.unusable_call is not None:
         return messages_to_model.render_unusable_call(
-            task.protocol, reply.unusable_call, list_available_tools(task)
+            task.protocol,
+            reply.unusable_call,
+            list_available_tools(task),
+            task.runtime.render_xml_usage(reply.unusable_call.tool),
         )
     if not has_text:
         return messages_to_model.render_only_reasoning(task.protocol, can_ask=_can_ask(task))

@@ -25,6 +25,7 @@ from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
 from joey.core.parsing.call_names import ToolNames
 from joey.core.path_access import FileScope
 from joey.core.prompts.conditions import WorkingConditions
+from joey.core.prompts.configured_sections import render_tool_usage
 from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
 from joey.core.task_types import RowKind
@@ -154,6 +155,11 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
                 self.system_prompt_cache.clear()
             self.system_prompt_cache[key] = self._render_system_prompt(mode, protocol, working)
         return self.system_prompt_cache[key]
+
+    def render_xml_usage(self, name: str | None) -> str | None:
+        """How a tool is called in XML; None if there is no such tool."""
+        tool = self.tool_set.get(name or "")
+        return None if tool is None else render_tool_usage(tool.spec, tool.xml_usage)
 
     def _render_system_prompt(
         self, mode: Mode, protocol: ToolProtocol, working: WorkingConditions

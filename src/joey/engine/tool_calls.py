@@ -20,6 +20,7 @@ from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
+from joey.core.models import ToolProtocol
 from joey.core.permissions.reasons import DeniedError, Reason, build_ignored_path_reason
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, CallEnding, RowKind
@@ -376,7 +377,13 @@ def fail_call(
     images: tuple[str, ...] = ()
     match error:
         case ArgumentError(parameter=str(parameter)):
-            text = messages_to_model.render_missing_parameter(protocol, name, parameter)
+            text = messages_to_model.render_missing_parameter(
+                protocol, name, parameter, task.runtime.render_xml_usage(name)
+            )
+        case ArgumentError() if protocol is ToolProtocol.XML:
+            text = messages_to_model.render_argument_error(
+                str(error), task.runtime.render_xml_usage(name)
+            )
         case IgnoredPathError(path=path, reason=""):
             text = messages_to_model.render_rooignore_denial(path)
             say, row_text = RowKind.ROOIGNORE_ERROR, path
@@ -434,5 +441,10 @@ def _find_denial_reason(error: ToolError) -> Reason | None:
 
 def _format_result_header(task: Task, call: ToolCall) -> str:
     tool = task.runtime.tool_set.get(call.name)
-    description = f"[{call.name}]" if tool is None else tool.describe_call(call.input)
-    return messages_to_model.render_result_header(description)
+    description = "" if tool is None else tool.describe_call(call.input)
+    if tool is None or not description.startswith(f"[{tool.name}"):
+        return messages_to_model.render_result_header(description or f"[{call.name}]")
+    # The model finds its call by the name that it used.
+    return messages_to_model.render_result_header(
+        f"[{call.name}{description.removeprefix(f'[{tool.name}')}"
+    )

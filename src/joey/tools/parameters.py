@@ -27,6 +27,7 @@ from joey.errors import ArgumentError
 StructT = TypeVar("StructT", bound=Struct)
 
 _NULL_SPELLINGS = frozenset({"null", "none", "undefined"})
+_OPTIONAL_MARK_RE = compile_regex(r"\s*\(optional\)$")
 _SECONDS_RE = compile_regex(r"(\d+(?:\.\d+)?)\s*s(?:ec(?:ond)?s?)?")
 _TYPE_DESCRIPTIONS: dict[Any, str] = {
     str: "a string",
@@ -46,8 +47,9 @@ def convert_arguments(
     aliases: Mapping[str, str] | None = None,
 ) -> StructT:
     """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`. Unknown
-    arguments are passed over; null, also as a string, stands for the default. Raises ArgumentError:
-    a value is missing (then it has the `parameter`), or cannot be understood."""
+    arguments are passed over; null, also as a string, and the placeholder of a usage stand for the
+    default. Raises ArgumentError: a value is missing (then it has the `parameter`), or cannot be
+    understood."""
     given = {name: value for name, value in arguments.items() if value is not None}
     for alias, name in (aliases or {}).items():
         if alias in given and name not in given:
@@ -55,7 +57,7 @@ def convert_arguments(
     values: dict[str, Any] = {}
     for field in get_fields(kind):
         value = given.get(field.encode_name)
-        if not field.required and is_null_spelling(value):
+        if not field.required and is_null_spelling(value, field.encode_name):
             continue
         if field.encode_name in given:
             _set_converted_field(values, field, value, tool)
@@ -75,8 +77,14 @@ def get_fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
     return msgspec.structs.fields(kind)
 
 
-def is_null_spelling(value: Any) -> bool:
-    return isinstance(value, str) and value.strip().lower() in _NULL_SPELLINGS
+def is_null_spelling(value: Any, parameter: str = "") -> bool:
+    """Whether a string stands for no value: `null`, `(optional)`, `cwd here (optional)`."""
+    if not isinstance(value, str):
+        return False
+    text = value.strip().lower()
+    unmarked = _OPTIONAL_MARK_RE.sub("", text)
+    is_placeholder = unmarked == f"{parameter} here" or (bool(text) and not unmarked)
+    return is_placeholder or text in _NULL_SPELLINGS
 
 
 def _set_converted_field(values: dict[str, Any], field: FieldInfo, value: Any, tool: str) -> None:
@@ -132,6 +140,7 @@ def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
         case str():
             stripped = value.strip()
             yield stripped
+            yield _OPTIONAL_MARK_RE.sub("", stripped)
             if (
                 stripped.startswith(("[", "{"))
                 and (decoded := try_decode_json(stripped)) is not None

@@ -57,7 +57,9 @@ class SearchFiles(LookupTool[SearchFilesParams]):
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         pattern = arguments.get("file_pattern")
-        where = f" in '{pattern}'" if pattern and not is_null_spelling(pattern) else ""
+        where = (
+            f" in '{pattern}'" if pattern and not is_null_spelling(pattern, "file_pattern") else ""
+        )
         return f"[{self.name} for '{arguments.get('regex', '')}'{where}]"
 
 

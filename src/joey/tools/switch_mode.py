@@ -17,6 +17,7 @@ from joey.tools.base import (
     PreparedToolCall,
     Tool,
 )
+from joey.tools.parameters import is_null_spelling
 
 
 class SwitchModeParams(Struct, frozen=True):
@@ -50,5 +51,5 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedToolCall]):
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         slug, reason = arguments.get("mode_slug"), arguments.get("reason")
-        because = f" because: {reason}" if reason else ""
+        because = f" because: {reason}" if reason and not is_null_spelling(reason) else ""
         return f"[{self.name} to '{slug}'{because}]"

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.edits.search_replace import MalformedDiff, SearchReplaceBlock, parse_blocks
+from joey.core.edits.search_replace import (
+    BLOCK_FORMAT,
+    MalformedDiff,
+    SearchReplaceBlock,
+    parse_blocks,
+)
 
 S, M, R = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 
@@ -90,7 +95,7 @@ def test_a_misplaced_marker_is_named_with_its_line_and_what_was_expected(
     [
         ((S + ">>", "a", M, "b", R), S + ">>"),
         ((S + "  >", "a", M, "b", R), S + "  >"),
-        (("<" * 9 + " SEARCH", "a", M, "b", R), "<" * 9 + " SEARCH"),
+        (("<" * 9 + " SEARCH", "a", M, "b", M, "c", R), "<" * 9 + " SEARCH"),
         ((S, "<<<<<<< HEAD", M, "b", R), "<<<<<<< HEAD"),
         ((S, "a", M, "b", ">>>>>>> main", R), ">>>>>>> main"),
         ((S, "a", M, "b", M, "c", R), M),
@@ -102,6 +107,28 @@ def test_a_line_like_a_conflict_marker_asks_for_a_backslash(
     message = problem(*lines)
     assert "merge conflict" in message
     assert f"`\\{marker}`" in message
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("<<< SEARCH", "a", "===", "b", "===", "c", ">>> REPLACE"),
+        ("<<< SEARCH", "a", ">>> REPLACE"),
+        ("@@ -1 +1 @@", "-a", "+b", "words"),
+        ("-a", "+b"),
+        ("Change it:", "@@ -1 +1 @@", "-a", "+b"),
+    ],
+)
+def test_diffs_in_other_forms_are_refused_unless_they_are_plain(lines: tuple[str, ...]) -> None:
+    assert BLOCK_FORMAT in problem(*lines)
+
+
+def test_hunks_of_a_unified_diff_are_blocks() -> None:
+    first, second = "@@ -3,2 +3,2 @@ def f():\n a\n-b\n+c\n", "@@ -9 +9 @@\n-d\n+\n\\ No newline"
+    assert parse_blocks(f"--- a/x\n+++ b/x\n{first}\n{second}") == (
+        SearchReplaceBlock("a\nb", "a\nc", 3),
+        SearchReplaceBlock("d", "", 9),
+    )
 
 
 @pytest.mark.parametrize("marker", [":start_line:3", ":end_line:3", "  :start_line:3"])

@@ -70,7 +70,7 @@ wholes = st.lists(st.sampled_from(WHOLE), max_size=8).map("".join)
         ("Use `ls`</think>`pwd`", [ReasoningPart("Use `ls`"), TextPart("`pwd`")]),
         ("Use `ls`</think>", [ReasoningPart("Use `ls`")]),
         ("It`s\n`</think>` is", [TextPart("It`s\n`</think>` is")]),
-        ("```\n</think>\n```", [ReasoningPart("```\n"), TextPart("```")]),
+        ("```\n</think>\n```", [ReasoningPart("```\n")]),
         ("It is `<think>", [TextPart("It is `<think>")]),
         ("It is </thinker>", [TextPart("It is </thinker>")]),
         ("It is </think", [TextPart("It is </think")]),

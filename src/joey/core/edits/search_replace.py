@@ -10,7 +10,9 @@
 
 One pass over the lines of a diff has three states (outside, in SEARCH, in REPLACE) and either
 collects the blocks or reports the line at which the format was violated. Lines that look like a
-marker but belong to the file are written with a backslash in front.
+marker but belong to the file are written with a backslash in front. A diff without such blocks may
+have markers of another length or Cline's, or be a unified diff of the file; it is read where that
+is plain.
 
 Blocks are applied in the order of their start lines; each start line is counted in the text as
 the model knew it, so earlier edits move it. A block with a start line is searched there, then up
@@ -324,6 +326,11 @@ _REPLACE_MARKER_RE = compile_regex(r">{7,8} REPLACE<?")
 _SEPARATOR_MARKER = "======="
 _START_LINE_RE = compile_regex(r":start_line:\s*(\d{1,9})?")
 _END_LINE_RE = compile_regex(r":end_line:\s*\d*")
+_OTHER_SEARCH_MARKER_RE = compile_regex(r"(?:<{3,12}|-{3,12}) ?SEARCH>?")
+_OTHER_SEPARATOR_RE = compile_regex(r"={3,12}")
+_OTHER_REPLACE_MARKER_RE = compile_regex(r"(?:>{3,12}|\+{3,12}) ?REPLACE<?")
+_HUNK_RE = compile_regex(r"@@(?: -(\d{1,9})(?:,\d+)? \+\d+(?:,\d+)?)?(?: @@.*| .*)?")
+_FILE_HEADERS = ("diff ", "index ", "--- ", "+++ ", "new file mode", "old mode", "new mode")
 _ESCAPED_MARKER_RE = compile_regex(
     r"^([ \t]*)\\(?=<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)", re.MULTILINE
 )
@@ -352,6 +359,8 @@ class _BlockParserState(StrEnum):
 def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
     lines = [line.removesuffix("\r") for line in diff.split("\n")]
     markers = [_find_awaiting_state(line.strip()) for line in lines]
+    if _BlockParserState.OUTSIDE not in markers:
+        markers = _find_other_markers(lines) or markers
     # As many ends as beginnings and a separator for each: then a stray one belongs to a file.
     count = markers.count(_BlockParserState.OUTSIDE)
     counts_add_up = count == markers.count(_BlockParserState.IN_REPLACE) and (
@@ -383,10 +392,67 @@ def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
             f"The diff ends in the middle of a block: `{state}` was still expected."
             f" A block looks like this:\n\n{BLOCK_FORMAT}"
         )
+    if not blocks and (hunks := _parse_unified_diff(lines)):
+        return hunks
     if not blocks:
         return MalformedDiff(
             f"Invalid diff format: there is no block in it. Expected:\n\n{BLOCK_FORMAT}"
         )
+    return tuple(blocks)
+
+
+def _find_other_markers(lines: list[str]) -> list[_BlockParserState | None] | None:
+    """What each line is in blocks with other markers; None if it is not plain."""
+    markers = [
+        next(
+            (state for state, form in _OTHER_MARKERS.items() if form.fullmatch(line.strip())), None
+        )
+        for line in lines
+    ]
+    found = [marker for marker in markers if marker is not None]
+    expected = list(_OTHER_MARKERS) * (len(found) // len(_OTHER_MARKERS))
+    return markers if found and found == expected else None
+
+
+_OTHER_MARKERS = {
+    _BlockParserState.OUTSIDE: _OTHER_SEARCH_MARKER_RE,
+    _BlockParserState.IN_SEARCH: _OTHER_SEPARATOR_RE,
+    _BlockParserState.IN_REPLACE: _OTHER_REPLACE_MARKER_RE,
+}
+
+
+def _parse_unified_diff(lines: list[str]) -> tuple[SearchReplaceBlock, ...]:
+    """The hunks of a unified diff of one file as blocks; nothing if it is none."""
+    blocks: list[SearchReplaceBlock] = []
+    hunk: re.Match[str] | None = None
+    old: list[str] = []
+    new: list[str] = []
+
+    def end_hunk() -> None:
+        while old[-1:] == [""] == new[-1:]:  # may only separate hunks
+            old.pop()
+            new.pop()
+        if hunk is not None:
+            start_line = int(hunk[1]) if hunk[1] else None
+            blocks.append(SearchReplaceBlock("\n".join(old), "\n".join(new), start_line or None))
+        old.clear()
+        new.clear()
+
+    for line in "\n".join(lines).rstrip("\n").split("\n"):
+        if header := _HUNK_RE.fullmatch(line):
+            end_hunk()
+            hunk = header
+        elif hunk is None:
+            if line.strip() and not line.startswith(_FILE_HEADERS):
+                return ()
+        elif not line or line[0] in " +-":
+            if not line.startswith("+"):
+                old.append(line[1:])
+            if not line.startswith("-"):
+                new.append(line[1:])
+        elif not line.startswith("\\"):
+            return ()
+    end_hunk()
     return tuple(blocks)
 
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from joey.core import messages as msg
 from joey.core.models import ToolProtocol
+from joey.core.parsing.call_arguments import parse_bare_text
 from joey.core.parsing.call_names import ToolNames, rename_parameters
 from joey.core.parsing.imitations import describe_call_after_imitation, find_imitation
 from joey.core.parsing.leaked_call_finder import FoundCalls, LeakedCallFinder
@@ -32,6 +33,7 @@ from joey.core.parsing.tags import (
     ReasoningSection,
     ReasoningText,
     ReplyText,
+    strip_end_tokens,
 )
 from joey.core.parsing.xml_argument_parser import StreamTrimmer
 from joey.core.parsing.xml_stream import (
@@ -43,6 +45,9 @@ from joey.core.parsing.xml_stream import (
     XmlStream,
 )
 from joey.errors import TaskStateError
+
+_STRAY_FENCE = "```"
+"""After a call, the end of a fence that nothing opened."""
 
 
 class ReplyAssembler:
@@ -219,7 +224,9 @@ class _ReplyText:
         found = FoundCalls("") if self._finder is None else self._finder.close()
         is_cut = end.cut_off_message is not None
         if not found.calls or is_cut:
-            self.flush()
+            rest = "" if self._finder is None else strip_end_tokens(self._finder.flush())
+            if found.text.strip() != _STRAY_FENCE:
+                self._show(rest)
             self._end_text()
             return None if is_cut else found.unusable
         text = found.text.strip() if self._is_trimmed else found.text
@@ -279,7 +286,7 @@ class _XmlCalls:
         for section in self._sections:
             raw += text[place - self._raw_offset : section.start_offset - self._raw_offset].lstrip()
             place = section.end_offset
-        rest = text[place - self._raw_offset :]
+        rest = strip_end_tokens(text[place - self._raw_offset :])
         return raw + rest.lstrip() if place else rest
 
     def feed(self, text: str) -> None:
@@ -342,11 +349,9 @@ class _XmlCalls:
         tool = self._tools.by_name[self._open_call_name]
         arguments = rename_parameters(tool, event.input)
         repairs = (Repair.PARAMETER_NAME,) if arguments.keys() != event.input.keys() else ()
-        if event.bare_text and tool.bare_parameter is not None:
-            arguments[tool.bare_parameter] = event.bare_text
+        if event.bare_text:
+            arguments |= parse_bare_text(event.bare_text, tool)
         problem = self._find_problem(event, end)
-        if problem is None and not arguments:
-            problem = tool.find_problem({})
         return msg.ToolCall(self._open_call_id, tool.name, arguments, problem, repairs)
 
     def _reclassify(self, thought: ReasoningEnded) -> None:

@@ -36,6 +36,18 @@ def parse_arguments(text: str, tool: KnownTool) -> tuple[CallArguments, ...]:
     return (repair_value(value, tool),)
 
 
+def parse_bare_text(text: str, tool: KnownTool) -> dict[str, Any]:
+    """The arguments of a call that holds only text: JSON of them, or the one it needs."""
+    if text.startswith("{"):
+        try:
+            given = [arguments.values for arguments in parse_arguments(text, tool)]
+        except ValueError:
+            given = []
+        if len(given) == 1 and tool.find_problem(given[0]) is None:
+            return given[0]
+    return {} if tool.bare_parameter is None else {tool.bare_parameter: text}
+
+
 def repair_value(
     value: Any, tool: KnownTool, repairs: frozenset[Repair] = frozenset()
 ) -> CallArguments:

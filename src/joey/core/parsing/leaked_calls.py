@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.core.messages import UnusableCall
-from joey.core.parsing.call_arguments import ARGUMENT_KEYS, repair_value
+from joey.core.parsing.call_arguments import ARGUMENT_KEYS, parse_bare_text, repair_value
 from joey.core.parsing.call_names import KnownTool, ToolNames, is_markup_name
 from joey.core.parsing.lenient_json import Repair, UnfinishedJsonError, read_lenient_json
 from joey.core.parsing.xml_argument_parser import strip_first_newline, strip_last_newline
@@ -43,13 +43,18 @@ class NotACallError(ValueError):
     """The text is no call; with a problem, it was meant as one."""
 
     def __init__(
-        self, problem: str = "", *, unknown_tool: str | None = None, is_unfinished: bool = False
+        self,
+        problem: str = "",
+        *,
+        unknown_tool: str | None = None,
+        tool: str | None = None,
+        is_unfinished: bool = False,
     ) -> None:
         """`is_unfinished`: the text ends inside of the call, so that everything behind its
         beginning is part of it."""
         super().__init__(problem)
         self.is_unfinished = is_unfinished
-        self.unusable = UnusableCall(problem, unknown_tool) if problem else None
+        self.unusable = UnusableCall(problem, unknown_tool, tool) if problem else None
 
 
 class _WrittenCall(Struct, frozen=True):
@@ -201,9 +206,10 @@ def _resolve_call(written: _WrittenCall, tools: ToolNames) -> LeakedCall:
     try:
         arguments = repair_value(written.arguments, tool, written.repairs)
     except ValueError as error:
-        raise NotACallError(f"The arguments of {tool.name} cannot be read: {error}.") from None
-    if (problem := tool.find_problem(arguments.values)) is not None:
-        raise NotACallError(problem)
+        problem = f"The arguments of {tool.name} cannot be read: {error}."
+        raise NotACallError(problem, tool=tool.name) from None
+    if (found := tool.find_problem(arguments.values)) is not None:
+        raise NotACallError(found, tool=tool.name)
     repairs = arguments.repairs | {Repair.CALL_IN_TEXT}
     if written.name != tool.name:
         repairs |= {Repair.TOOL_NAME}
@@ -383,9 +389,8 @@ class _Reader:
                         name, is_unfinished=event.unclosed_tag not in (None, name)
                     )
                 self.pos = tag.end() + event.end_offset - len(opening)
-                arguments = {**attributes, **event.input}
-                if event.bare_text and tool.bare_parameter is not None:
-                    arguments.setdefault(tool.bare_parameter, event.bare_text)
+                bare = parse_bare_text(event.bare_text, tool) if event.bare_text else {}
+                arguments = {**bare, **attributes, **event.input}
                 return _WrittenCall(name, arguments)
         raise _build_unfinished_error(name, is_unfinished=False)
 
@@ -407,7 +412,9 @@ def _decode_scalar(text: str) -> Any:
 
 
 def _build_unfinished_error(name: str, *, is_unfinished: bool = True) -> NotACallError:
-    return NotACallError(f"The call of {name} is not complete.", is_unfinished=is_unfinished)
+    return NotACallError(
+        f"The call of {name} is not complete.", tool=name, is_unfinished=is_unfinished
+    )
 
 
 def _strip_newlines(value: str) -> str:

@@ -63,6 +63,19 @@ _THINK_CLOSING_RE = compile_regex("|".join(map(re.escape, sorted(THINK_CLOSING_T
 THINK_TAG_PATTERN = "|".join(map(re.escape, sorted(_BARE_THINK_TAGS)))
 
 
+_MAX_END_CHARS = 200
+_END_TOKENS_RE = compile_regex(
+    r"(?:\s*+(?:<\|(?:im_end|endoftext|end_of_text|end_of_turn|eot_id|eom_id|end|return|call|eos|"
+    r"END_RESPONSE|END_OF_TURN_TOKEN)\|>|<｜end▁of▁sentence｜>|<end_of_turn>|<eos>|</s>))+\s*+\Z"
+)
+
+
+def strip_end_tokens(text: str) -> str:
+    """The text without the tokens of a chat template that end it."""
+    tokens = _END_TOKENS_RE.search(text, max(0, len(text) - _MAX_END_CHARS))
+    return text if tokens is None else text[: tokens.start()]
+
+
 def fold_think_tag(tag: str) -> str:
     """`</THINK >` and `</think>` are the same."""
     return "".join(tag.lower().split())

@@ -88,6 +88,10 @@ _HIDDEN_TAGS = frozenset({"<thinking>", "</thinking>"})
 """Tags of sections that are taken out of the text."""
 
 
+_WRAPPER_RE = compile_regex(r"\s*(?:<(?:args|arguments|parameters|params|input)>\s*)?")
+"""What may precede the first parameter: nothing, or a tag around all of them."""
+
+
 class XmlCallStarted(Struct, frozen=True, gc=False):
     name: str
     start_offset: int
@@ -243,7 +247,7 @@ class XmlStream(ThinkTagReader):
         is_own = tag[1:-1] in spellings or tag in THINK_OPENING_TAGS
         is_plain_mention = tag in self._text_tags and not is_own
         if not is_plain_mention and (
-            not inner.strip() or ends_call or self._begins_line_after(inner)
+            _WRAPPER_RE.fullmatch(inner) or ends_call or self._begins_line_after(inner)
         ):
             self._mention_pieces = []
             self._start_call(tool, self._mention_offset)

@@ -27,7 +27,7 @@ def render_tool_catalogue(tools: Sequence[tuple[ToolSpec, str | None]]) -> str:
 
 
 def _render_tool(spec: ToolSpec, usage: str | None) -> str:
-    usage = _render_usage(spec) if usage is None else usage.strip()
+    usage = render_tool_usage(spec, usage)
     nothing = "(see the usage)" if _get_properties(spec) else "(none)"
     parameters = "\n".join(_iter_parameter_lines(spec, usage)) or nothing
     return "\n\n".join(
@@ -37,6 +37,11 @@ def _render_tool(spec: ToolSpec, usage: str | None) -> str:
             f"Usage:\n{usage}",
         ]
     )
+
+
+def render_tool_usage(spec: ToolSpec, usage: str | None) -> str:
+    """How to call a tool; `usage` replaces what can be generated."""
+    return usage.strip() if usage is not None else _render_usage(spec)
 
 
 def _iter_parameter_lines(spec: ToolSpec, usage: str) -> Iterator[str]:

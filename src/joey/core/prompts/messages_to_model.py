@@ -25,6 +25,11 @@ _XML_REMINDER = """\
 Tool uses are formatted using XML-style tags. The name of the tool is the outer tag, and each \
 parameter has a tag of its own inside it:
 
+{usage}
+
+Write the tags directly, not inside a code block and not as JSON."""
+
+_XML_USAGE = """\
 <tool_name>
 <first_parameter>its value</first_parameter>
 <second_parameter>its value</second_parameter>
@@ -36,9 +41,7 @@ For example, to finish a task:
 <result>
 What was done, and the outcome.
 </result>
-</attempt_completion>
-
-Write the tags directly, not inside a code block and not as JSON."""
+</attempt_completion>"""
 
 _NATIVE_REMINDER = """\
 # Reminder: Instructions for Tool Use
@@ -177,10 +180,23 @@ def render_tool_error(message: str) -> str:
     return f"[ERROR] {message}"
 
 
-def render_missing_parameter(protocol: ToolProtocol, tool: str, parameter: str) -> str:
+def render_missing_parameter(
+    protocol: ToolProtocol, tool: str, parameter: str, usage: str | None = None
+) -> str:
+    """`usage`: how the tool is called in XML, where `args` may hold a parameter."""
+    in_args = usage is not None and "<args>" in usage and f"<{parameter}>" not in usage
+    if protocol is ToolProtocol.XML and in_args:
+        parameter = "args"
     return render_tool_error(
         f"Missing value for required parameter '{parameter}' of {tool}. Repeat the call"
-        f" with it.\n\n{_get_tool_use_reminder(protocol)}"
+        f" with it.\n\n{_get_tool_use_reminder(protocol, usage)}"
+    )
+
+
+def render_argument_error(message: str, usage: str | None) -> str:
+    """XML tasks: what is wrong with a call, and how its tool is called."""
+    return render_tool_error(
+        f"{message}\n\n{_get_tool_use_reminder(ToolProtocol.XML, usage)}" if usage else message
     )
 
 
@@ -245,11 +261,14 @@ def _render_next_steps(*, can_ask: bool) -> str:
 
 
 def render_unusable_call(
-    protocol: ToolProtocol, unusable: UnusableCall, available: Sequence[str]
+    protocol: ToolProtocol,
+    unusable: UnusableCall,
+    available: Sequence[str],
+    usage: str | None = None,
 ) -> str:
     """Something in the text looks like a call; the reason comes behind the reminder."""
     return (
-        f"{NO_TOOL_HEADER}\n\n{_get_tool_use_reminder(protocol)}\n\n# What was wrong\n\n"
+        f"{NO_TOOL_HEADER}\n\n{_get_tool_use_reminder(protocol, usage)}\n\n# What was wrong\n\n"
         f"{_explain_unusable_call(unusable, available)}"
     )
 
@@ -359,8 +378,10 @@ def render_result_header(description: str) -> str:
     return f"{description} Result:"
 
 
-def _get_tool_use_reminder(protocol: ToolProtocol) -> str:
-    return _NATIVE_REMINDER if protocol is ToolProtocol.NATIVE else _XML_REMINDER
+def _get_tool_use_reminder(protocol: ToolProtocol, usage: str | None = None) -> str:
+    if protocol is ToolProtocol.NATIVE:
+        return _NATIVE_REMINDER
+    return _XML_REMINDER.format(usage=usage or _XML_USAGE)
 
 
 def _wrap_in_tag(tag: str, text: str) -> str:
