@@ -129,6 +129,13 @@ _IGNORABLE_CHARS_RE = compile_regex(
 """What file systems that fold case leave out of a name (Unicode: Default_Ignorable_Code_Point)."""
 
 
+PLACEHOLDER_NAMES = (".git", ".roo", ".vscode")
+"""A prompt, another joey or an open editor acts on what is in them within a moment. The sandbox
+keeps the names of those that are absent occupied by empty directories while a command runs."""
+PLACEHOLDER_MTIME_S = 1
+"""In the first second of 1970: no user's own."""
+
+
 def is_protected(path: str) -> bool:
     """Whether a path (parts joined by `/`) configures the agent, its host or its tools."""
     return any(map(_is_protected_name, path.split("/")))

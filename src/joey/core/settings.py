@@ -157,8 +157,8 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Read `AGENTS.md`."""
     enable_subfolder_rules: bool = False
     """Read the `.roo` folders and `AGENTS.md` files below the workspace too."""
-    max_git_status_files: _NonNegativeInt = 0
-    """Changed files told with each request; 0 leaves the git status out."""
+    max_git_status_files: _NonNegativeInt | None = None
+    """Changed files told with each request; none: 20, with the first one only; 0: no git status."""
     new_task_require_todos: bool = False
     """A subtask has to be given a todo list."""
     include_diagnostic_messages: bool = True

@@ -28,11 +28,11 @@ from joey.engine.outcomes import (
     ApprovedCall,
     RejectedCall,
     RepeatedCallError,
+    RepeatedCallStop,
     RowCall,
-    RunStopped,
 )
 from joey.engine.runtime import build_tool_context
-from joey.errors import ArgumentError, ConfigError, FailureCode
+from joey.errors import ArgumentError, ConfigError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import PreparedToolCall
 
@@ -88,7 +88,8 @@ async def _prepare_call(
     call, registry = row_call.call, task.runtime.tool_set
     if call.problem is not None:
         raise ArgumentError(call.problem)
-    tool = registry.find(call.name)
+    offered = task.runtime.build_tool_specs(task.mode, task.protocol, task.working_conditions)
+    tool = registry.find(call.name, offered)
     registry.check_allowed(tool, task.mode, task.runtime.settings, call.input)
     params = tool.parse(call.input)
     failures.repeated_round_detector.record_call(tool.name, call.input)
@@ -106,16 +107,14 @@ async def _prepare_call(
 async def _refuse_repeated_call(
     task: Task, row_call: RowCall, tool: AnyTool, verdict: RepetitionVerdict
 ) -> None:
-    """Raises RepeatedCallError or Stop: without a user, the first time never ends the run."""
+    """Raises RepeatedCallError, or RepeatedCallStop, but without a user never the first time."""
     limit = messages_to_model.render_repetition_limit(tool.name)
     if verdict is RepetitionVerdict.STOP and task.asks.is_unattended:
         raise RepeatedCallError(limit, ())
     answer = await task.ask(AskKind.MISTAKE_LIMIT_REACHED, limit, call_id=row_call.call.id)
     publish_feedback(task, answer)
     if answer.response is Response.NO:
-        raise RunStopped(
-            FailureCode.REPEATED_FAILURES, f"The model kept calling {tool.name} in the same way."
-        )
+        raise RepeatedCallStop(tool.name, limit)
     advice = f"\n{messages_to_model.render_user_message(answer.text)}" if answer.text else ""
     raise RepeatedCallError(limit + advice, answer.images)
 

@@ -7,11 +7,13 @@ since are listed once each.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from joey.core.events import Event, ToolFinished
 from joey.core.file_state import ReadTracker
 from joey.core.messages import TextBlock
 from joey.core.path_access import ResolvedPath
@@ -22,6 +24,8 @@ from joey.core.prompts.environment import (
     WorkspaceFiles,
     report_environment,
 )
+from joey.core.prompts.messages_to_model import LEFT_PROCESSES_TEXT
+from joey.core.task_types import CallEnding
 from joey.errors import ToolError, WorkspaceError
 from joey.ports.workspace import Files, FileStat
 
@@ -46,6 +50,7 @@ def record_environment(task: Task, environment: EnvironmentFacts) -> None:
     """The next request reports the environment: later ones report what changes from now on."""
     reported = report_environment(environment, _find_known_environment(task))[1]
     task.known_environment = KnownEnvironment(reported, _list_hiding_times(task))
+    task.has_lost_commands = False
 
 
 def _find_known_environment(task: Task) -> ReportedEnvironment | None:
@@ -64,6 +69,9 @@ def _list_hiding_times(task: Task) -> tuple[object, ...]:
 async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFacts:
     """Takes the new output of terminals: what is observed must be reported."""
     runtime, projection = task.runtime, task.recorder.projection
+    files, git_status = await asyncio.gather(
+        _list_workspace_files(task, with_files), _read_git_status(task, with_files)
+    )
     model = task.provider.model
     priced = model.prices is not None or projection.usage.total_cost > 0
     return EnvironmentFacts(
@@ -75,10 +83,18 @@ async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFac
         protocol=projection.tool_protocol,
         settings=runtime.settings,
         terminals=_describe_terminals(task),
+        has_lost_commands=task.has_lost_commands,
         todos=projection.todos,
-        files=await _list_workspace_files(task) if with_files else None,
-        git_status=await _read_git_status(task),
+        files=files,
+        git_status=git_status,
         recently_modified=await find_externally_modified_files(runtime.read_tracker, runtime.files),
+    )
+
+
+def left_command_running(event: Event) -> bool:
+    """Whether a call ended while its command, or a part of it, did not."""
+    return isinstance(event, ToolFinished) and (
+        event.ending is CallEnding.RUNNING or LEFT_PROCESSES_TEXT in event.content
     )
 
 
@@ -103,18 +119,29 @@ def _describe_terminals(task: Task) -> list[TerminalStatus]:
     ]
 
 
-async def _read_git_status(task: Task) -> str:
-    limit = task.runtime.settings.max_git_status_files
-    repository = task.runtime.capabilities.repository
-    if limit <= 0 or repository is None:
+_MAX_INITIAL_STATUS_FILES = 20
+_INITIAL_STATUS_TIMEOUT_S = 2.0
+
+
+async def _read_git_status(task: Task, is_first: bool) -> str:
+    repository, limit = task.runtime.capabilities.repository, task.settings.max_git_status_files
+    is_wanted = limit is not None
+    if limit is None:
+        limit = _MAX_INITIAL_STATUS_FILES if is_first else 0
+    if repository is None or limit <= 0:
         return ""
     try:
-        return await repository.show_status(limit)
+        async with asyncio.timeout(None if is_wanted else _INITIAL_STATUS_TIMEOUT_S):
+            return await repository.show_status(limit)
+    except TimeoutError:
+        return ""
     except ToolError as error:
-        return f"(not available: {error})"
+        return f"(not available: {error})" if is_wanted else ""
 
 
-async def _list_workspace_files(task: Task) -> WorkspaceFiles:
+async def _list_workspace_files(task: Task, is_first: bool) -> WorkspaceFiles | None:
+    if not is_first:
+        return None
     runtime = task.runtime
     directory = str(runtime.workspace)
     try:

@@ -14,7 +14,7 @@ from joey.core.history.state import TaskProjection
 from joey.core.messages import ToolCall, UnusableCall, UserBlock
 from joey.core.permissions.policy import BoundarySetting
 from joey.core.task_types import Answer, TaskState
-from joey.errors import JoeyError, ToolError
+from joey.errors import FailureCode, JoeyError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import PreparedToolCall, Tool
 
@@ -56,6 +56,16 @@ class RunStopped(JoeyError):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class RepeatedCallStop(RunStopped):
+    """The model keeps making a call that was refused; `refusal` tells it why."""
+
+    def __init__(self, tool: str, refusal: str) -> None:
+        super().__init__(
+            FailureCode.REPEATED_FAILURES, f"The model kept calling {tool} in the same way."
+        )
+        self.refusal = refusal
 
 
 AnyTool = Tool[Any, Any]

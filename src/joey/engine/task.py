@@ -26,7 +26,7 @@ from joey.engine.approval import TaskGrants
 from joey.engine.asks import AnswerPolicy, PendingAsks, TimeoutAnswer
 from joey.engine.bus import EventBus, Subscription
 from joey.engine.condense import CondenseRequests
-from joey.engine.environment import KnownEnvironment
+from joey.engine.environment import KnownEnvironment, left_command_running
 from joey.engine.hooks import run_hooks_while_asking
 from joey.engine.limits import RunLimits
 from joey.engine.outcomes import Completed, Ending, Failed
@@ -64,6 +64,8 @@ class Task:
         self.working_conditions = WorkingConditions(self.settings)
         """As the latest run began."""
         self.known_environment: KnownEnvironment | None = None
+        self.has_lost_commands = any(left_command_running(record.event) for record in records)
+        """Commands of an earlier process have ended with it, and the model does not know."""
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
         self.run_limits: RunLimits | None = None

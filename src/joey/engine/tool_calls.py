@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -30,7 +30,14 @@ from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion_
 from joey.engine.environment import has_background_command
 from joey.engine.hooks import run_after_tool_hooks, run_before_tool_hooks
 from joey.engine.limits import FailureCounter
-from joey.engine.outcomes import ApprovedCall, RejectedCall, RepeatedCallError, RowCall, RunStopped
+from joey.engine.outcomes import (
+    ApprovedCall,
+    RejectedCall,
+    RepeatedCallError,
+    RepeatedCallStop,
+    RowCall,
+    RunStopped,
+)
 from joey.engine.subtasks import SubtaskResult
 from joey.errors import (
     ArgumentError,
@@ -80,7 +87,11 @@ class ToolCallRunner:
         """The result that the user accepted, which ends the task."""
 
     async def run(self, calls: Sequence[RowCall]) -> None:
-        await self._run_calls(calls)
+        try:
+            await self._run_calls(calls)
+        except RepeatedCallStop:  # those that were not made must not look interrupted later
+            self._skip_open_calls(calls, messages_to_model.render_skipped_after_stop)
+            raise
         self._compare_results()
         self._failures.repeated_call_detector.discard_pending()
         self._count_failure()
@@ -160,6 +171,10 @@ class ToolCallRunner:
         except ToolError as error:
             self._fail_call(row_call, error)
             return None
+        except RepeatedCallStop as stop:
+            text = messages_to_model.render_tool_error(stop.refusal)
+            finish_call(self._task, row_call, Outcome(text, is_error=True))
+            raise
         except FATAL_ERRORS:
             raise
         except Exception as error:
@@ -307,10 +322,14 @@ class ToolCallRunner:
         if len(calls) == 1:
             return
         close_completion_call(self._task)
+        self._skip_open_calls(calls, messages_to_model.render_skipped_after_completion)
+
+    def _skip_open_calls(
+        self, calls: Sequence[RowCall], render_reason: Callable[[str], str]
+    ) -> None:
         for row_call in calls:
             if self._is_open(row_call):
-                reason = messages_to_model.render_skipped_after_completion(row_call.call.name)
-                skip_call(self._task, row_call, reason)
+                skip_call(self._task, row_call, render_reason(row_call.call.name))
 
     def _fail_call(self, row_call: RowCall, error: ToolError, answer: Answer | None = None) -> None:
         self._record_failure(row_call, error)

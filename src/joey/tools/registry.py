@@ -79,12 +79,13 @@ class Registry:
         """The tools by their own names, without aliases."""
         return tuple(self._tools)
 
-    def find(self, name: str) -> AnyTool:
+    def find(self, name: str, offered: Iterable[ToolSpec] | None = None) -> AnyTool:
         """The tool that is called `name`, be it by an alias. Raises ToolError: there is none; the
-        text lists those there are."""
+        text lists those that are offered, or all."""
         tool = self.get(name)
         if tool is None:
-            raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(self.names)}.')
+            names = self.names if offered is None else [spec.name for spec in offered]
+            raise ToolError(f'Unknown tool "{name}". Available tools: {", ".join(names)}.')
         return tool
 
     def get(self, name: str) -> AnyTool | None:
@@ -246,7 +247,7 @@ class ToolSet(Registry):
         for tool in brought:
             self._by_folded_name.setdefault(fold_tool_name(tool.name) or tool.name, []).append(tool)
 
-    def find(self, name: str) -> AnyTool:
+    def find(self, name: str, offered: Iterable[ToolSpec] | None = None) -> AnyTool:
         """Also by mangled names: `mcp__server__tool`, `server__tool`, `-` and `_` confused (D2)."""
         if name in self._by_name:
             return self._by_name[name]
@@ -254,7 +255,7 @@ class ToolSet(Registry):
         if len(meant) > 1:
             listed = ", ".join(tool.name for tool in meant)
             raise ToolError(f'"{name}" may be any of these tools: {listed}. Use one of the names.')
-        return meant[0] if meant else super().find(name)
+        return meant[0] if meant else super().find(name, offered)
 
 
 class _CachedToolSet(NamedTuple):

@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import Event
 
 from joey.core.path_access import ResolvedPath
+from joey.core.protected_paths import PLACEHOLDER_MTIME_S, PLACEHOLDER_NAMES
 from joey.core.text import compile_regex
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.workspace import Listing
@@ -206,7 +207,7 @@ class _DirectoryLister:
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
                 name = f"{directory}{entry.name}"
-                skipped = entry.name in _UNNAMED_DIRECTORIES
+                skipped = entry.name in _UNNAMED_DIRECTORIES or _is_placeholder(entry)
                 hidden = entry.is_symlink() and self._is_link_hidden(name)
                 if not (hidden or (is_dir and skipped) or self._is_hidden(name, is_dir=is_dir)):
                     yield (f"{name}/" if is_dir else name), entry.is_file(follow_symlinks=False)
@@ -227,6 +228,16 @@ class _DirectoryLister:
             return self._files.resolve(str(self._path / path)).is_ignored
         except ToolError:  # it leads to a name that cannot be used
             return False
+
+
+def _is_placeholder(entry: os.DirEntry[str]) -> bool:
+    """Whether the sandbox of a running command has made it, and will remove it."""
+    if entry.name not in PLACEHOLDER_NAMES:
+        return False
+    try:
+        return int(entry.stat(follow_symlinks=False).st_mtime) == PLACEHOLDER_MTIME_S
+    except FileNotFoundError:
+        return True
 
 
 def _get_parent(path: str) -> str:

@@ -27,6 +27,8 @@ CLOSING_TAG = "</environment_details>"
 _MAX_SKIPPED_NAMES = 10
 _TODO_STATUS_LABELS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
 
+_LOST_COMMANDS_TEXT = "# Terminals\nBackground commands of the previous run have ended."
+
 _TIME_INTERVAL = timedelta(minutes=10)
 _COST_STEP = 0.01
 _MAX_TODO_AGE = 5
@@ -71,6 +73,9 @@ class EnvironmentFacts(Struct, frozen=True, kw_only=True):
     protocol: ToolProtocol
     settings: Settings
     terminals: Sequence[TerminalStatus] = ()
+    has_lost_commands: bool = False
+    """Commands that were left in the background have ended unseen: with the process that ran
+    them."""
     todos: Sequence[Todo] = ()
     files: WorkspaceFiles | None = None
     """With the first request of a task only."""
@@ -109,6 +114,7 @@ def report_environment(
         _render_recently_modified(environment.recently_modified),
         _render_running_terminals(environment.terminals, known_terminals),
         _render_ended_terminals(environment.terminals, known_terminals),
+        _LOST_COMMANDS_TEXT if environment.has_lost_commands else "",
         _render_time(environment) if reports_time and settings.include_current_time else "",
         _render_git_status(environment.git_status) if reports_git_status else "",
         _render_cost(environment.cost) if reports_cost and settings.include_current_cost else "",

@@ -15,10 +15,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.core.protected_paths import PLACEHOLDER_NAMES
 from joey.execution.sandbox.protected_scan import ScannedDirectory, is_placeholder
 
-_PLACEHOLDER_NAMES = (".git", ".roo", ".vscode")
-"""A prompt, another joey or an open editor acts on what is in them within a moment."""
 _GIT_CONFIG_PATHS = ("config", "hooks", "commondir", "config.worktree")
 """What of a repository decides which programs run."""
 _MAX_SUBMODULES = 64
@@ -100,10 +99,10 @@ def find_protected_paths(
     for directory, (_, _, _, names) in directories.items():
         for name, _, _ in names:
             path = f"{directory}/{name}" if directory else name
-            if path not in _PLACEHOLDER_NAMES or not is_placeholder(f"{workspace}/{path}"):
+            if path not in PLACEHOLDER_NAMES or not is_placeholder(f"{workspace}/{path}"):
                 finder.add_path(path)
     finder.placeholder_paths += (
-        each for each in _PLACEHOLDER_NAMES if _is_absent_or_placeholder(workspace / each)
+        each for each in PLACEHOLDER_NAMES if _is_absent_or_placeholder(workspace / each)
     )
     return ProtectedPaths(
         read_only=tuple(_iter_outermost(finder.read_only)),

@@ -22,7 +22,7 @@ import stat
 import time
 from itertools import chain
 
-from joey.core.protected_paths import is_protected
+from joey.core.protected_paths import PLACEHOLDER_MTIME_S, is_protected
 
 _SKIPPED_DIRECTORY_NAMES = frozenset(
     """
@@ -111,8 +111,6 @@ def _stat_name(place: str, name: str) -> list[ProtectedName]:
     return [(name, found.st_ino, found.st_ctime_ns)]
 
 
-_PLACEHOLDER_TIMES = (1, 1)
-"""Modified in the first second of 1970: nobody's own."""
 _MAX_CREATE_ATTEMPTS = 10
 _OPEN_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
@@ -168,7 +166,7 @@ def _create_placeholder(place: str) -> None:
         os.mkdir(place)
     except FileExistsError:
         return
-    os.utime(place, _PLACEHOLDER_TIMES, follow_symlinks=False)
+    os.utime(place, (PLACEHOLDER_MTIME_S,) * 2, follow_symlinks=False)
 
 
 def is_placeholder(path: str) -> bool:
@@ -180,4 +178,4 @@ def is_placeholder(path: str) -> bool:
 
 def _is_placeholder_stat(found: os.stat_result) -> bool:
     """Whoever puts something into it changes its date."""
-    return stat.S_ISDIR(found.st_mode) and int(found.st_mtime) == _PLACEHOLDER_TIMES[0]
+    return stat.S_ISDIR(found.st_mode) and int(found.st_mtime) == PLACEHOLDER_MTIME_S

@@ -14,7 +14,7 @@ from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports.workspace import Repository
 from joey.workspace.files import LocalFiles, to_printable_name
-from joey.workspace.git.process import Git
+from joey.workspace.git.process import Git, find_repository_root
 
 _MAX_LINES = 500
 _MAX_LINE_CHARS = 1000
@@ -58,16 +58,20 @@ class GitRepository:
         return _truncate_text((await self._build_patch(git, shown, "--stat")).rstrip())
 
     async def show_status(self, limit: int) -> str:
+        if find_repository_root(self._workspace) is None:
+            raise ToolError("the workspace is not a git repository")
         branch, files = await self._read_status(await Git.open_at(self._workspace))
         more = [f"... {len(files) - limit} more files"] if len(files) > limit else []
         return "\n".join([branch, *files[:limit], *more])
 
     async def _read_status(self, git: Git) -> tuple[str, list[str]]:
         """The branch, and the changed files as `git status --short` shows them."""
-        prefix = (await git.run_text("rev-parse", "--show-prefix")).rstrip("\n")
         wanted = ("--short", "--branch", "-z", _IGNORE_SUBMODULES_OPTION)
-        branch, *entries = (await git.run_text("status", *wanted, "--", ".")).split("\0")
-        changed = list(_parse_status_entries(entries, prefix))
+        prefix, status = await asyncio.gather(
+            git.run_text("rev-parse", "--show-prefix"), git.run_text("status", *wanted, "--", ".")
+        )
+        branch, *entries = status.split("\0")
+        changed = list(_parse_status_entries(entries, prefix.rstrip("\n")))
         hidden = await self._find_hidden(path for _, paths in changed for path in paths)
         files = [
             f"{state} {' -> '.join(map(to_printable_name, paths))}"
