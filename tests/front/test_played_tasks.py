@@ -373,6 +373,7 @@ async def test_edit_tools_say_what_they_changed_and_what_they_did_not(joey: Joey
         ),
         reply(call("read_file", {"files": [{"path": "m.py", "anchor_line": 12, "max_levels": 1}]})),
         reply(call("write_to_file", {"path": "n.py", "content": "def f(:\n"})),
+        reply(diff("n.py", ("def f(:", "def f(): ..."))),
         DONE,
     )
     assert "in the file twice, at lines 2, 10" in output_of(played, 1)
