@@ -30,7 +30,7 @@ def texts(ended: Json) -> list[str]:
 async def test_a_command_that_has_ended_shows_what_it_printed(
     joey: Joey, schema: ProtocolSchema | None, command: str, status: str, shown: list[str]
 ) -> None:
-    joey.settings(sandbox="off")  # which tells of signals as codes
+    joey.settings(sandbox="off", confirmCompletion="off")  # a sandbox tells of signals as codes
     turns = [Turn(call("execute_command", {"command": command})), DONE]
     async with ModelServer(turns) as server, connected(joey, server.url, schema) as here:
         session = await here.new(joey.workspace)

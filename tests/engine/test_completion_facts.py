@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -58,7 +59,8 @@ async def play(harness: EngineHarness, *turns: Turn, settings: Settings = ALLOW_
     )
     ending = await wait_for_ending(task)
     sent_back = list_sent_back(task)
-    assert ending == Completed("second" if sent_back else "first")
+    assert isinstance(ending, Completed)
+    assert ending.result == ("second" if sent_back else "first")
     check_history(task.messages)
     return sent_back
 
@@ -127,6 +129,27 @@ async def test_a_check_that_passes_after_the_edit_settles_it(
     (engine_harness.root / "Makefile").write_text(MAKE)
     fix = write("yes\n", "ready.txt")
     assert not await play(engine_harness, run("make"), fix, run("make -s 2>&1 | tail -3"))
+
+
+async def test_the_end_of_a_background_command_counts_once_the_model_has_seen_it(
+    engine_harness: EngineHarness,
+) -> None:
+    def wait(request: object) -> Turn:
+        artifact = re.findall(r"cmd-\d+\.txt", str(request))[0]
+        return Turn(call("read_command_output", {"artifact_id": artifact, "wait": 60}))
+
+    slow = Turn(call("execute_command", {"command": "sleep 1; exit 3", "timeout": 0.1}))
+    engine_harness.use_script(slow, wait, finish("works"), finish("fails"))
+    task = await engine_harness.start(policy=Unattended())
+    assert await wait_for_ending(task) == Completed("fails")
+    (row,) = list_sent_back(task)
+    assert "`sleep 1; exit 3` failed in its last run (exit code 3)." in row
+
+
+async def test_a_rejected_edit_settles_nothing(engine_harness: EngineHarness) -> None:
+    asks = structs.replace(ALLOW_ALL, always_allow_write=False)
+    (row,) = await play(engine_harness, run("exit 3"), write(), settings=asks)
+    assert "`exit 3` failed in its last run (exit code 3)." in row
 
 
 async def test_without_a_fact_nothing_is_asked(engine_harness: EngineHarness) -> None:

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import (
+    ArgumentsDelta,
     AskOpened,
     Event,
     RetryCountdown,
+    RowAdded,
     RowDelta,
     RowOpened,
     TaskAborted,
@@ -316,6 +318,16 @@ async def test_a_plain_answer_is_shown_once_as_the_result(engine_harness: Engine
     assert shown == render_timeline(from_rows(task.rows))
     assert shown.count("It is the linker.") == 1
     assert shown.index("✓ result") < shown.index("It is the linker.")
+
+
+def test_a_result_is_not_marked_as_one_before_it_is_presented() -> None:
+    story, session = Timeline(), cast(Session, SessionStub(id="t"))
+    story.load_session(session)
+    story.handle(session, RowOpened(ts=1, say="tool", tool="attempt_completion", call_id="c"))
+    story.handle(session, ArgumentsDelta(ts=1, delta='{"result": "It works.'))
+    assert render_timeline(story) == ["… result", "It works."]
+    story.handle(session, RowAdded(ts=1, say="completion_result", text="It works."))
+    assert render_timeline(story) == ["✓ result", "It works."]
 
 
 async def test_a_result_that_is_not_presented_stays_as_plain_text(
