@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from joey.testing.script import Stop, Turn, call, say, think
+from joey.testing.script import Stop, Turn, call, disconnect, raw, say, think
 from joey.testing.server import ModelServer, Request
 from tests.front.binary import Joey, reach
 
@@ -65,6 +66,60 @@ async def test_a_reply_is_answered_as_expected(joey: Joey, exchange: dict[str, A
     assert [text for text in exchange.get("deaf", ()) if text in answer] == [], answer
     if "sent" in exchange:
         assert read_texts(requests[-1].body["messages"][1]) == exchange["sent"]
+
+
+@pytest.mark.requirement("providers:openai:request", "providers:openai:xml-messages")
+async def test_requests_have_the_shape_that_xml_servers_know(joey: Joey) -> None:
+    used = {"tool": "list_files", "action": "list_files", "parameters": {"path": "."}}
+    fence = f"```tool_code\n{json.dumps(used)}\n```"
+    replies = ["I will look.", fence, "<list_files>\n<path>.</path>\n</list_files>", DONE]
+    async with ModelServer([Turn(say(reply, chunk=7)) for reply in replies]) as server:
+        route = ("--provider", "openai", "--base-url", f"{server.url}/v1", "-m", "qwen3-max")
+        done = await joey.run("-p", "--protocol", "xml", *route, "go")
+        bodies = [request.body for request in server.requests]
+    assert (done.code, done.out) == (0, "Done.\n"), done.err
+    for body in bodies:
+        assert body.keys() == {"model", "temperature", "messages", "stream", "stream_options"}
+        assert (body["temperature"], body["stream_options"]) == (0, {"include_usage": True})
+    system, *messages = bodies[-1]["messages"]
+    assert system["content"].startswith("You are Roo, a highly skilled software engineer")
+    assert [message["role"] for message in messages] == [*["user", "assistant"] * 3, "user"]
+    assert [message["content"] for message in messages[1::2]] == replies[:3]
+    users = [[part["text"] for part in message["content"]] for message in messages[::2]]
+    assert users[0][0] == "<task>\ngo\n</task>"
+    assert users[0][-1].startswith("<environment_details>")
+    assert users[1][0].startswith(
+        "[ERROR] You did not use a tool in your previous response! Please retry with a tool use."
+        "\n\n# Reminder: Instructions for Tool Use\n\nTool uses are formatted using XML-style tags."
+    )
+    assert [user[0] for user in users[2:]] == ["[list_files for '.'] Result:"] * 2
+
+
+def encode_piece(delta: Any, key: str = "delta", finish: str | None = None) -> str:
+    choice = {"index": 0, key: delta, "finish_reason": finish}
+    return f"data: {json.dumps({'id': 'x', 'choices': [choice]})}\n\n"
+
+
+WHOLE = encode_piece({"content": DONE})
+STREAMS = {
+    "no-done": WHOLE + encode_piece({}, finish="stop"),
+    "no-finish": f"{WHOLE}data: [DONE]\n\n",
+    "line-ends": (WHOLE + encode_piece({}, finish="stop")).replace("\n", "\r\n"),
+    "no-space": WHOLE.replace("data: ", "data:") + encode_piece({}, finish="stop"),
+    "message": encode_piece({"role": "assistant", "content": DONE}, "message", "stop"),
+    "list-of-parts": encode_piece({"content": [{"type": "text", "text": DONE}]}, finish="stop"),
+    "comments": f": waiting\n\n{WHOLE}: waiting\n\n{encode_piece({}, finish='stop')}",
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+async def test_streams_of_careless_servers_are_read(joey: Joey, stream: str) -> None:
+    joey.settings(requestDelaySeconds=0.01)
+    async with ModelServer([Turn(raw(stream), disconnect(clean=True))]) as server:
+        route = ("--provider", "openai", "--base-url", f"{server.url}/v1", "-m", "own")
+        done = await joey.run("-p", "--protocol", "xml", *route, "go")
+        assert len(server.requests) == 1
+    assert (done.code, done.out) == (0, "Done.\n"), done.err
 
 
 def build_turn(exchange: dict[str, Any]) -> Turn:
