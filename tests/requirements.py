@@ -165,6 +165,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:no-price": Requirement(
         "D77", "Open models at loopback and private addresses have no price."
     ),
+    "local:lean": Requirement(
+        "D77", "Below 24,000 tokens prompt and tools are lean, so that a window of 8k is enough."
+    ),
     # The two histories
     "history:survives-everything": Requirement(
         "D15, D16, seed 004",

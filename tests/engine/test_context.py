@@ -310,7 +310,7 @@ async def test_a_mentioned_file_is_cut_where_the_message_is_not(
     harness_with_files: EngineHarness,
 ) -> None:
     (harness_with_files.root / "giant.txt").write_text("a line of the giant file\n" * 100_000)
-    narrow = model(harness_with_files, window=16_000)
+    narrow = model(harness_with_files, window=24_000)
     narrow.remaining_turns = [finish()]
     message = "Look at this. " * 200
     await work(harness_with_files, text=f"{message} @/giant.txt")

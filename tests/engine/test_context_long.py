@@ -16,7 +16,7 @@ from tests.testing.window_limited_model import WindowLimitedModelScript, make_fi
 
 TURNS = 150
 WINDOW = 11_000
-FILES = 12
+FILES = 13
 
 
 @pytest.mark.requirement("context:long", "context:never-above-window")

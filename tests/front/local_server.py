@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -61,21 +61,25 @@ def list_files(path: str = ".", prompt_tokens: int = 3000) -> Answer:
 
 @asynccontextmanager
 async def local_model_server(
-    pages: Mapping[str, object], answers: Sequence[Answer] = ()
+    pages: Mapping[str, object],
+    answers: Sequence[Answer] | Callable[[dict[str, Any]], Answer] = (),
 ) -> AsyncIterator[LocalModelServer]:
-    """Plays the answers in order; the last one again and again."""
+    """Plays the answers in order, the last one again and again; or asks a function for each."""
     made = LocalModelServer(0, dict(pages), [], [], [])
-    left = list(answers)
+    left = [] if callable(answers) else list(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         path = head.split(" ")[1]
         fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
         body = await reader.readexactly(int(fields.get("content-length", 0)))
-        if path in CHAT_PATHS and left:
+        if path in CHAT_PATHS and answers:
             made.chats.append(json.loads(body))
             made.chat_paths.append(path)
-            answer = left.pop(0) if len(left) > 1 else left[0]
+            if callable(answers):
+                answer = answers(made.chats[-1])
+            else:
+                answer = left.pop(0) if len(left) > 1 else left[0]
         else:
             made.asked.append(path)
             found = made.pages.get(path)

@@ -49,6 +49,7 @@ async def preview_prompt(
     runtime = build_runtime(resolved, Registry(build_default_tools()), capabilities, home, env)
     try:
         chosen = choose_fallback_mode(mode or runtime.settings.mode, runtime.modes)
+        await runtime.select_provider(chosen).prepare()
         await runtime.wait_for_mcp(chosen)
         if (custom_tools := runtime.capabilities.custom_tools) is not None:
             await custom_tools.refresh()

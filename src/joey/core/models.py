@@ -13,6 +13,8 @@ from msgspec import Struct, field, structs
 
 from joey.core.messages import Message, Usage
 
+SMALL_WINDOW_TOKENS = 24_000
+
 
 class ToolProtocol(StrEnum):
     NATIVE = "native"
@@ -79,6 +81,11 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     prices: Prices | None = None
     is_known: bool = field(default=True, name="known")
     """False when the catalogue has only its stated defaults for this id."""
+
+    @property
+    def has_small_window(self) -> bool:
+        """Too small for the usual prompt and tools: a lean form of both is used."""
+        return self.context_window < SMALL_WINDOW_TOKENS
 
     def limit_window(self, tokens: int) -> ModelInfo:
         """The same model with a smaller window, and room in it for more than an answer."""

@@ -11,7 +11,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.events import Event, ToolFinished
 from joey.core.file_state import ReadTracker
@@ -66,13 +66,20 @@ def _list_hiding_times(task: Task) -> tuple[object, ...]:
     )
 
 
+_MAX_FILES_IN_SMALL_WINDOW = 40
+
+
 async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFacts:
     """Takes the new output of terminals: what is observed must be reported."""
     runtime, projection = task.runtime, task.recorder.projection
+    model, settings = task.provider.model, runtime.settings
+    if model.has_small_window:
+        most = min(settings.max_workspace_files, _MAX_FILES_IN_SMALL_WINDOW)
+        settings = structs.replace(settings, max_workspace_files=most)
     files, git_status = await asyncio.gather(
-        _list_workspace_files(task, with_files), _read_git_status(task, with_files)
+        _list_workspace_files(task, settings.max_workspace_files, with_files),
+        _read_git_status(task, with_files),
     )
-    model = task.provider.model
     priced = model.prices is not None or projection.usage.total_cost > 0
     return EnvironmentFacts(
         now=datetime.fromtimestamp(runtime.clock.now() / 1000, UTC),
@@ -81,7 +88,7 @@ async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFac
         mode=task.mode,
         model_id=model.id,
         protocol=projection.tool_protocol,
-        settings=runtime.settings,
+        settings=settings,
         terminals=_describe_terminals(task),
         has_lost_commands=task.has_lost_commands,
         todos=projection.todos,
@@ -139,13 +146,13 @@ async def _read_git_status(task: Task, is_first: bool) -> str:
         return f"(not available: {error})" if is_wanted else ""
 
 
-async def _list_workspace_files(task: Task, is_first: bool) -> WorkspaceFiles | None:
+async def _list_workspace_files(task: Task, limit: int, is_first: bool) -> WorkspaceFiles | None:
     if not is_first:
         return None
     runtime = task.runtime
     directory = str(runtime.workspace)
     try:
-        listing = await runtime.environment.list_workspace(runtime.settings.max_workspace_files)
+        listing = await runtime.environment.list_workspace(limit)
     except WorkspaceError as error:
         return WorkspaceFiles(directory, error=str(error))
     return WorkspaceFiles(directory, listing.entries, listing.truncated, skipped=listing.skipped)

@@ -75,9 +75,7 @@ async def request_reply_with_retry(
                 and recoveries < MAX_OVERFLOW_RECOVERIES
             ):
                 recoveries += 1
-                if error.context_window is not None:
-                    task.provider.learn_window(error.context_window)
-                blocks = await recover_from_overflow(task)
+                blocks = await recover_from_overflow(task, error.context_window)
             elif error.failure is ProviderFailureKind.TOOLS_REFUSED and change_after_refusal(task):
                 pass  # the same again, in XML
             elif wait is None:
@@ -294,12 +292,19 @@ async def fit_context(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserB
     return content
 
 
-async def recover_from_overflow(task: Task) -> tuple[UserBlock, ...]:
-    """After the service refused a request as too long: what the next one says after a shorter
-    history. What the estimates got wrong is remembered. Raises Stop: it cannot be made shorter."""
+async def recover_from_overflow(task: Task, window: int | None = None) -> tuple[UserBlock, ...]:
+    """After the service refused a request as too long, naming its window or not: what the next one
+    says after a shorter history. What the estimates got wrong is remembered. Raises Stop: it cannot
+    be made shorter."""
+    before = ContextUsage(task).estimated_tokens
+    if window is not None:
+        task.provider.learn_window(window)
     context = ContextUsage(task)
     _ensure_window_large_enough(task, context)
-    before = context.estimated_tokens
+    if context.estimated_tokens < before and (
+        context.count_request_tokens() <= context.window.soft_limit
+    ):
+        return ()  # the lean form of prompt and tools fits
     context.estimator.record_overflow(before, context.window.size)
     content: tuple[UserBlock, ...] = ()
     last = context.visible_messages[-1]

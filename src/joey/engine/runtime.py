@@ -149,7 +149,8 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
         """The same bytes for the same mode and protocol: prompt caches depend on it."""
         if self.system_prompt is not None:
             return self.system_prompt
-        key = (mode, protocol, self.tool_set, working.fingerprint)
+        is_lean = self._is_lean(mode)
+        key = (mode, protocol, self.tool_set, f"{working.fingerprint} {is_lean}")
         if key not in self.system_prompt_cache:
             if len(self.system_prompt_cache) >= MAX_CACHED_PROMPTS:
                 self.system_prompt_cache.clear()
@@ -165,7 +166,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
         self, mode: Mode, protocol: ToolProtocol, working: WorkingConditions
     ) -> str:
         docs = tuple(
-            ToolDoc(spec=spec, xml_usage=self.tool_set.find(spec.name).xml_usage)
+            ToolDoc(spec=spec, xml_usage=self.tool_set.find_xml_usage(spec))
             for spec in self.build_tool_specs(mode, protocol, working)
         )
         customizations, mcp = self.capabilities.customizations, self.capabilities.mcp
@@ -184,7 +185,11 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
             skills=customizations.list_skills(mode) if customizations is not None else (),
             servers=mcp.servers if mcp is not None and has_servers else (),
             working=working,
+            is_lean=self._is_lean(mode),
         )
+
+    def _is_lean(self, mode: Mode) -> bool:
+        return self.select_provider(mode).model.has_small_window
 
 
 SUMMARY_PROFILE_KEY = "<summaries>"

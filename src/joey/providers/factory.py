@@ -82,8 +82,8 @@ def resolve_model(profile: Profile) -> ModelInfo:
     """The catalogue's entry with the profile's limits, as a request will ask for them."""
     info = find_model_info(profile.provider, profile.model)
     window = profile.context_window or info.context_window
-    if _is_own_model(profile):
-        info = structs.replace(info, prices=Prices())
+    if info.prices not in (None, Prices()) and _is_own_model(profile):
+        info = structs.replace(info, prices=None)
     usual = min(info.max_output_tokens, math.ceil(window * _MAX_OUTPUT_SHARE))
     return structs.replace(
         info,

@@ -25,7 +25,6 @@ from joey.providers.openai import OpenAiProvider
 
 ASK_TIMEOUT_S = 1.5
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
-_SMALL_WINDOW_TOKENS = 24_000
 _MAX_OUTPUT_SHARE = 0.2
 _RECOMMENDED_WINDOW = 16_384
 _WINDOW_ADVICE = {
@@ -61,8 +60,8 @@ class LocalServerProvider(OpenAiProvider):
 
     async def prepare(self) -> None:
         known = self._served
-        is_small = self.model.context_window < _SMALL_WINDOW_TOKENS
-        if self._is_asked or (known is not None and known.context_window and not is_small):
+        is_known = known is not None and known.context_window is not None
+        if self._is_asked or (is_known and not self.model.has_small_window):
             return
         self._is_asked = True
         served = await ask_about_model(

@@ -110,6 +110,8 @@ class AvailabilityContext(Struct, frozen=True):
     @property
     def edit_tool(self) -> str:
         """The one tool for changing parts of files: the user's choice, else the model's own."""
+        if self.model.has_small_window:
+            return "edit"  # takes the fewest tokens to explain
         chosen = self.settings.edit_tool
         return self.model.preferred_edit_tool if chosen == "auto" else chosen
 
@@ -327,14 +329,17 @@ def _load_description(name: str) -> tuple[str, str | None]:
     return description.strip(), usage.strip() if marker else None
 
 
-_MIN_BUDGET_BYTES = 16 * 1024
+_MIN_BUDGET_BYTES = 4 * 1024
 _MAX_BUDGET_BYTES = 1024 * 1024
 _BYTES_PER_TOKEN = 3
 
 
 def compute_text_budget(model: ModelInfo) -> int:
-    """Bytes of text that one call may return: three fifths of the window beside the answer."""
+    """Bytes of text that one call may return: three fifths of the window beside the answer, of a
+    small window a quarter."""
     tokens = (model.context_window - model.max_output_tokens) * 3 // 5
+    if model.has_small_window:
+        tokens = model.context_window // 4
     return max(_MIN_BUDGET_BYTES, min(_MAX_BUDGET_BYTES, tokens * _BYTES_PER_TOKEN))
 
 

@@ -28,7 +28,7 @@ from joey.tools.apply_diff import ApplyDiff
 from joey.tools.apply_patch import ApplyPatch
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.attempt_completion import AttemptCompletion
-from joey.tools.base import AvailabilityContext, Tool
+from joey.tools.base import AvailabilityContext, ExternalTool, Tool
 from joey.tools.browser_action import BrowserAction
 from joey.tools.codebase_search import CodebaseSearch
 from joey.tools.custom_tool import CustomTool
@@ -95,15 +95,24 @@ class Registry:
         """What the model is offered in this mode: the same tuple for the same tools, so that its
         bytes can be kept."""
         granted = {ToolGroup.ALWAYS, *(grant.group for grant in mode.grants)}
-        specs = tuple(
-            tool.select_spec(context)
+        tools = [
+            tool
             for tool in self._tools.values()
             if tool.group in granted
             and not _is_disabled(tool, context.settings)
             and tool.is_offered(context)
-        )
+        ]
+        if context.model.has_small_window and mode.grants:
+            specs = _select_lean_specs(tools)
+        else:
+            specs = tuple(tool.select_spec(context) for tool in tools)
         # Each is kept by its tool, so that its number is its own.
         return self._spec_cache.setdefault(tuple(map(id, specs)), specs)
+
+    def find_xml_usage(self, spec: ToolSpec) -> str | None:
+        """The hand-written example of a call, which belongs to the full form of a tool."""
+        tool = self.find(spec.name)
+        return tool.xml_usage if spec.strict is tool.strict else None
 
     def build_tool_names(
         self, mode: Mode | None = None, context: AvailabilityContext | None = None
@@ -184,6 +193,17 @@ def build_default_tools() -> tuple[AnyTool, ...]:
         AccessMcpResource(),
         RunSlashCommand(),
         SkillTool(),
+    )
+
+
+def _select_lean_specs(tools: Iterable[AnyTool]) -> tuple[ToolSpec, ...]:
+    """Of joey's own tools the short forms that there are; those of others as they are."""
+    from joey.tools.lean_specs import LEAN_SPECS  # few models need them
+
+    return tuple(
+        LEAN_SPECS.get(tool.name, tool.spec)
+        for tool in tools
+        if tool.name in LEAN_SPECS or isinstance(tool, ExternalTool)
     )
 
 

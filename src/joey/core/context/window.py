@@ -24,8 +24,6 @@ from joey.core.models import ModelInfo, ToolSpec
 
 _MAX_FILL_RATIO = 0.9
 """Of a window, at most: counts are not exact."""
-_SMALL_WINDOW_TOKENS = 24_000
-"""In smaller windows an answer gets a smaller share: what is asked needs most of it."""
 _MIN_TOKEN_RATIO = 0.5
 """A service that counts less than this of our estimate leaves something out of its count."""
 _MIN_NEW_TOKEN_RATIO = 0.8
@@ -41,7 +39,8 @@ class ContextWindow(Struct, frozen=True):
 
     @classmethod
     def from_model(cls, model: ModelInfo) -> ContextWindow:
-        share = 3 if model.context_window >= _SMALL_WINDOW_TOKENS else 8
+        # In a small one, what is asked needs most of it.
+        share = 8 if model.has_small_window else 3
         return cls(
             model.context_window, min(model.max_output_tokens, model.context_window // share)
         )

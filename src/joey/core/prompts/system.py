@@ -51,8 +51,10 @@ def build_system_prompt(  # noqa: PLR0913 (one argument per source, all by name)
     skills: Sequence[Skill] = (),
     servers: Sequence[McpServer] = (),
     working: WorkingConditions | None = None,
+    is_lean: bool = False,
 ) -> str:
-    """The whole prompt. `system_info` are `os`, `shell`, `home` and `workspace`."""
+    """The whole prompt. `system_info` are `os`, `shell`, `home` and `workspace`; `is_lean`: as
+    short as can be."""
     added = render_custom_instructions(
         custom_instructions, mode.custom_instructions, language, instructions
     )
@@ -67,26 +69,47 @@ def build_system_prompt(  # noqa: PLR0913 (one argument per source, all by name)
     working = working or WorkingConditions(Settings())
     names = frozenset(tool.spec.name for tool in tools)
     conditions = _list_conditions(mode, names)
+    catalogue = render_tool_catalogue([(tool.spec, tool.xml_usage) for tool in tools])
+    if is_lean:
+        lean = _list_lean_sections(mode, protocol, catalogue, conditions, working, system_info)
+        return _join_sections([*lean, render_mcp_servers(servers), added])
     return _join_sections(
         [
             f"{mode.role.strip()}\n\n{_PROGRAM}",
             _MARKDOWN_RULES,
-            render_tool_use(
-                protocol,
-                render_tool_catalogue([(tool.spec, tool.xml_usage) for tool in tools]),
-                conditions,
-            ),
+            render_tool_use(protocol, catalogue, conditions),
             render_mcp_servers(servers),
             _select_lines(_CAPABILITIES, conditions),
             render_modes(modes, names),
             render_skills(skills, names),
-            render_rules(mode, conditions, system_info["workspace"]),
+            _render_rules(_RULES, mode, conditions, system_info["workspace"]),
             render_system_information(system_info, working, names),
             _WORKING_ALONE if working.is_unattended else "",
             render_objective(names),
             added,
         ]
     )
+
+
+def _list_lean_sections(
+    mode: Mode,
+    protocol: ToolProtocol,
+    catalogue: str,
+    conditions: frozenset[str],
+    working: WorkingConditions,
+    system_info: Mapping[str, str],
+) -> list[str]:
+    from joey.core.prompts import lean  # few models need it
+
+    tool_use = lean.LEAN_TOOL_RULES[protocol]
+    return [
+        f"{mode.role.strip()}\n\n{_PROGRAM}",
+        tool_use if protocol is ToolProtocol.NATIVE else f"{tool_use}\n\n{catalogue}",
+        _render_rules(lean.LEAN_RULES, mode, conditions, system_info["workspace"]),
+        render_sandbox(working) if "execute_command" in conditions else "",
+        render_approvals(working),
+        lean.LEAN_WORKING_ALONE if working.is_unattended else "",
+    ]
 
 
 def split_sections(prompt: str) -> list[tuple[str, str]]:
@@ -281,9 +304,9 @@ def render_modes(modes: Sequence[Mode], names: frozenset[str]) -> str:
     return text
 
 
-def render_rules(mode: Mode, conditions: frozenset[str], workspace: str) -> str:
+def _render_rules(text: str, mode: Mode, conditions: frozenset[str], workspace: str) -> str:
     grant = mode.find_grant(ToolGroup.EDIT) or Grant(ToolGroup.EDIT)
-    return _select_lines(_RULES, conditions).format(
+    return _select_lines(text, conditions).format(
         workspace=workspace,
         mode=mode.name,
         file_regex=grant.file_regex,
