@@ -58,6 +58,7 @@ from joey.core.parsing.xml_argument_parser import (
 from joey.core.text import compile_regex
 
 _ELEMENT_RE = compile_regex(r"\s*<([A-Za-z][\w.-]*)>.*</\1>\s*\Z", re.DOTALL)
+_JSON_CLOSING_TAG = "</tool_call>"
 _FOREIGN_VALUES = {
     **{
         f"<{name}{separator}": f"</{name}>"
@@ -74,7 +75,7 @@ _FOREIGN_VALUES = {
     "<escape>": "<escape>",
     '<|"|>': '<|"|>',
     **{
-        f"<tool_call>{gap}{bracket}": "</tool_call>"
+        f"<tool_call>{gap}{bracket}": _JSON_CLOSING_TAG
         for gap in ("", "\n", "\r\n")
         for bracket in "{["
     },
@@ -197,8 +198,8 @@ class XmlStream(ThinkTagReader):
         if tag in THINK_TAGS:
             return self._read_think_tag(text, at, tag)
         if tag in _FOREIGN_VALUES and self._context.is_prose_line and self._context.is_after_mark:
-            self._emit_text(tag, is_quoted=True)
             self._quoted_closing_tag = _FOREIGN_VALUES[tag]
+            self._emit_text(tag, is_quoted=self._quoted_closing_tag != _JSON_CLOSING_TAG)
             self._current_reader = self._read_quoted_text
             return at + len(tag)
         tool = self._tools_by_opening_tag.get(tag)
@@ -218,19 +219,20 @@ class XmlStream(ThinkTagReader):
 
     def _read_quoted_text(self, text: str, pos: int) -> int:
         """In a call in a fence or a call of another format: what it writes may hold fences and
-        tags, which say nothing about the text around it."""
+        tags, which say nothing about the text around it. (In JSON quotation marks do.)"""
+        is_quoted = self._quoted_closing_tag != _JSON_CLOSING_TAG
         is_foreign = self._quoted_closing_tag in _FOREIGN_CLOSING_TAGS
         closing_tags = frozenset({self._quoted_closing_tag})
         tags = closing_tags | THINK_CLOSING_TAGS if is_foreign else closing_tags
         at, tag = get_tag_matcher(tags).find(text, pos)
-        self._emit_text(text[pos:at], is_quoted=True)
+        self._emit_text(text[pos:at], is_quoted=is_quoted)
         if not tag:
             self._pending = text[at:]
             return len(text)
         self._current_reader = self._read_text
         if tag not in closing_tags:
             return at
-        self._emit_text(tag, is_quoted=True)
+        self._emit_text(tag, is_quoted=is_quoted)
         return at + len(tag)
 
     def _read_mention(self, text: str, pos: int) -> int:
