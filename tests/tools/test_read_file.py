@@ -76,7 +76,7 @@ async def test_ranges_of_lines_keep_their_numbers(ctx: ToolContext, work: Path) 
     assert await read(ctx, "a.txt", line_ranges=ranges) == (
         "File: a.txt\nLines 9-10:\n 9 | line 9\n10 | line 10\n\n"
         "Lines 2-3:\n2 | line 2\n3 | line 3\n"
-        "\nLines 19-40:\n19 | line 19\n20 | line 20\n"
+        "\nLines 19-20:\n19 | line 19\n20 | line 20\n\nNote: The file has 20 lines."
     )
     assert '<content lines="2-3">\n2 | line 2\n3 | line 3\n</content>' in await read(
         as_xml(ctx), "a.txt", line_ranges=ranges
@@ -114,7 +114,7 @@ async def test_a_page_is_labelled_with_the_lines_that_are_there(
 ) -> None:
     (work / "a.txt").write_text("a\nb\nc\n")
     text = (await outcome({"path": "a.txt", "offset": 2}, ctx)).text
-    assert text == "File: a.txt\nLines 2-3:\n2 | b\n3 | c\n"
+    assert text == "File: a.txt\nLines 2-3:\n2 | b\n3 | c\n\nNote: The file has 3 lines."
 
 
 @pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"])
@@ -167,7 +167,7 @@ async def test_all_ways_to_ask_for_lines_are_understood(
     ctx: ToolContext, work: Path, arguments: dict[str, Any]
 ) -> None:
     (work / "a.txt").write_text("a\nb\nc\nd\n")
-    expected = "File: a.txt\nLines 2-3:\n2 | b\n3 | c\n"
+    expected = "File: a.txt\nLines 2-3:\n2 | b\n3 | c\n\nNote: The file has 4 lines."
     assert (await outcome(arguments, ctx)).text == expected
 
 
@@ -198,7 +198,7 @@ async def test_a_page_says_how_to_read_on(ctx: ToolContext, work: Path) -> None:
     assert "Lines 4-6:\n4 | 4\n5 | 5\n6 | 6\n" in first.text
     assert "offset=7 and limit=3" in first.text
     last = await outcome({"path": "a.txt", "offset": 8}, ctx)
-    assert last.text.endswith("10 | 10\n")
+    assert last.text.endswith("10 | 10\n\nNote: The file has 10 lines.")
     beyond = await outcome({"path": "a.txt", "offset": 11, "limit": 2}, ctx)
     assert beyond.is_error
     assert "10 lines" in beyond.text
@@ -482,15 +482,17 @@ async def test_lines_are_whole_wherever_the_file_is_cut_into_pieces(
     count = len(lines)
     ranges = [[1, 3], [count // 2, count // 2 + 50], [count - 1, count], [count, count + 9]]
     expected = [
-        f"Lines {first}-{last}:\n{number_lines(chr(10).join(lines[first - 1 : last]), first)}"
+        f"Lines {first}-{min(last, count)}:\n"
+        + number_lines(chr(10).join(lines[first - 1 : last]), first)
         for first, last in ranges
     ]
+    expected.append(f"Note: The file has {count} lines.")
     assert await read(ctx, "a.txt", line_ranges=ranges) == "File: a.txt\n" + "\n".join(expected)
     beyond = await read(ctx, "a.txt", line_ranges=[[count + 1, count + 1]])
     assert f"which has {count} lines" in beyond
     whole = number_lines("\n".join(lines) + "\n")
     found = await read(ctx, "a.txt", line_ranges=[[1, count]])
-    assert found == f"File: a.txt\nLines 1-{count}:\n{whole}"
+    assert found == f"File: a.txt\nLines 1-{count}:\n{whole}\n{expected[-1]}"
 
 
 # Images

@@ -52,7 +52,7 @@ async def test_the_text_of_a_document_is_numbered_like_any_other(tmp_path: Path)
         "File: b.docx\nLines 1-2:\n1 | three\n2 | four\n"
     )
     part = await outcome(ctx, "A.PDF", line_ranges=[[2, 2]])
-    assert part.text == "File: A.PDF\nLines 2-2:\n2 | one\n"
+    assert part.text == "File: A.PDF\nLines 2-2:\n2 | one\n\nNote: The file has 3 lines."
     xml = await outcome(context(tmp_path, ToolProtocol.XML), "b.docx")
     assert '<content lines="1-2">\n1 | three\n2 | four\n</content>' in xml.text
 

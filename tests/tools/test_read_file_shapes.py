@@ -211,12 +211,15 @@ async def test_the_row_says_where_the_lines_begin(ctx: ToolContext) -> None:
 @pytest.mark.parametrize(
     ("anchor", "fields", "span"),
     [
-        (11, {}, (4, 16)),
-        (11, {"include_header": False}, (6, 16)),
+        (11, {}, (9, 13)),
+        (9, {}, (9, 13)),
+        (11, {"include_siblings": True}, (7, 16)),
+        (11, {"max_levels": 0}, (4, 16)),
+        (11, {"max_levels": 0, "include_header": False}, (6, 16)),
         (11, {"max_levels": 1}, (10, 11)),
         (11, {"max_levels": 2}, (9, 13)),
         (11, {"max_levels": 2, "include_siblings": True}, (7, 16)),
-        (11, {"include_siblings": True}, (1, 20)),
+        (11, {"max_levels": 0, "include_siblings": True}, (1, 20)),
         (6, {}, (4, 16)),
         (9, {"max_levels": 1}, (4, 16)),
         (11, {"max_lines": 1}, (11, 11)),
@@ -229,6 +232,45 @@ def test_a_block_goes_as_far_as_its_indentation(
     anchor: int, fields: dict[str, Any], span: tuple[int, int]
 ) -> None:
     first, last = find_block(SHOP.splitlines(), anchor - 1, block(anchor, **fields))
+    assert (first + 1, last + 1) == span
+
+
+@pytest.mark.parametrize(
+    ("text", "anchor", "span"),
+    [
+        (
+            "class T:\n    def a(self):\n        x()\n        if x:\n            y()\n    z = 2",
+            5,
+            (2, 5),
+        ),
+        (
+            "class T:\n    @mark\n    def a(\n        self,\n    ):\n        x()\n\n    z = 2",
+            2,
+            (2, 6),
+        ),
+        ("class T:\n    def a(self):\n        x()\n\n    z = 2", 5, (1, 5)),
+        (
+            "class T {\n  run(a, b) {\n    if (a) {\n      go();\n    }\n  }\n  end() {\n  }\n}",
+            4,
+            (2, 6),
+        ),
+        (
+            "impl T {\n    pub fn a(&self) {\n        loop {\n            y\n        }\n    }\n}",
+            4,
+            (2, 6),
+        ),
+        (
+            "public class T {\n  @Override\n  public int a(int b) {\n    return 1;\n  }\n}",
+            4,
+            (2, 5),
+        ),
+        ("if x:\n    for y in x:\n        go()", 3, (1, 3)),
+    ],
+)
+def test_the_innermost_function_or_class_is_the_block(
+    text: str, anchor: int, span: tuple[int, int]
+) -> None:
+    first, last = find_block(text.splitlines(), anchor - 1, block(anchor))
     assert (first + 1, last + 1) == span
 
 

@@ -307,10 +307,7 @@ class TextViewer:
                     f" {total} lines."
                 )
             found[start, end] = await self._read_lines_within_budget(reader, end - start + 1)
-        passages = tuple(
-            _build_excerpt(found[span], None if wanted.is_paged else span[1])
-            for span in wanted.ranges
-        )
+        passages = tuple(_build_excerpt(found[span]) for span in wanted.ranges)
         return FileView(wanted.path, passages, note=await _build_range_note(wanted, found, reader))
 
     async def _view_block(self, path: str, block: BlockRequest, start: ReaderFactory) -> FileView:
@@ -397,24 +394,26 @@ async def _build_range_note(
     wanted: FileReadRequest, found: dict[LineRange, LineBatch], reader: LineReader
 ) -> str | None:
     cut = [lines for lines in found.values() if lines.is_truncated]
+    note = ""
     if cut:
         lines = cut[0]
-        if lines.is_last_line_truncated:
-            return f"Line {lines.first_line} is cut: it is longer than one call can show."
-        return f"Not all lines fit into one call: read on from line {lines.next_line}."
-    if wanted.is_paged and await reader.has_more():
-        start, end = wanted.ranges[0]
-        return (
-            f"Showing lines {start}-{end}; the file goes on. To read more, use"
-            f" offset={end + 1} and limit={end - start + 1}."
+        note = (
+            f" Line {lines.first_line} is cut: it is longer than one call can show."
+            if lines.is_last_line_truncated
+            else f" Not all lines fit into one call: read on from line {lines.next_line}."
         )
-    return None
+    elif wanted.is_paged and await reader.has_more():
+        start, end = wanted.ranges[0]
+        note = (
+            f" Showing lines {start}-{end}; to read more, use offset={end + 1} and"
+            f" limit={end - start + 1}."
+        )
+    total = await reader.count_lines()
+    return (note if total is None else f"The file has {total} lines.{note}").strip() or None
 
 
-def _build_excerpt(lines: LineBatch, last: int | None = None) -> FileExcerpt:
-    """`last` is the end that was asked for; it stays the label when the file is shorter."""
-    shown = lines.next_line - 1 if last is None or lines.is_truncated else last
-    return FileExcerpt(lines.first_line, shown, lines.lines)
+def _build_excerpt(lines: LineBatch) -> FileExcerpt:
+    return FileExcerpt(lines.first_line, lines.next_line - 1, lines.lines)
 
 
 _DEFINITIONS_TAG = "list_code_definition_names"

@@ -193,6 +193,15 @@ _TAB_WIDTH = 4
 _INDENT_WIDTHS = range(2, 9)
 _HEADER_PREFIXES = ("#", "//", "/*", "*", "--", "@")
 _CLOSING_RE = compile_regex(r"[)\]}]|(?:end|fi|done|esac)\b")
+_MAX_DEFINITION_CHARS = 500
+_DEFINITION_RE = compile_regex(
+    r"(?:[\w<>()\[\],.*&:]+\s+){0,8}?"
+    r"(?:def|class|function|func|fn|fun|sub|impl|struct|enum|interface|trait|module|record)\b"
+    r"|(?:export\s+)?(?:const|let|var)\s+\w+[^=]*=.*(?:=>|\bfunction\b)"
+    r"|(?!(?:if|for|while|switch|catch|else|do|try|with|return|until|using|lock)\b)"
+    r"[\w.<>\[\]*&:~ ,]*\w\s*\([^;]*\{$"
+)
+"""The first line of a function, a method or a class, in most languages."""
 _OPENING_SUFFIXES = (":", "{", "(", "[")
 _OPENING_LINES = ("{", "where")
 """Lines that begin what the line above them announces."""
@@ -202,8 +211,9 @@ class BlockRequest(Struct, frozen=True, kw_only=True):
     """What is wanted around a line."""
 
     anchor_line: int
-    max_levels: int = 0
-    """How many levels of indentation to go out; 0 goes out to the margin."""
+    max_levels: int | None = None
+    """How many levels of indentation to go out; None goes out to the innermost function or class, 0
+    to the margin."""
     max_lines: int = MAX_BLOCK_LINES
     include_siblings: bool = False
     """Also what else stands at the outermost level."""
@@ -224,7 +234,12 @@ class _ScanDirection(Struct):
 def find_block(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tuple[int, int]:
     """The first and the last index of the block that has `lines[anchor]` in it."""
     levels = _compute_indent_levels(lines)
-    least = max(0, levels[anchor] - wanted.max_levels) if wanted.max_levels else 0
+    if wanted.max_levels is None:
+        while anchor < len(lines) - 1 and lines[anchor].lstrip().startswith(_HEADER_PREFIXES):
+            anchor += 1  # a decorator or a comment belongs to what is below it
+        least = _find_definition_level(lines, levels, anchor)
+    else:
+        least = max(0, levels[anchor] - wanted.max_levels) if wanted.max_levels else 0
     opens = levels[anchor] == least and not _continues_block(lines[anchor])
     up, down = _ScanDirection(anchor - 1, -1, is_at_edge=opens), _ScanDirection(anchor + 1, 1)
     taken = 1
@@ -242,6 +257,18 @@ def find_block(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tuple
     while last > anchor and not lines[last].strip():
         last -= 1
     return first, last
+
+
+def _find_definition_level(lines: Sequence[str], levels: Sequence[int], anchor: int) -> int:
+    """The level of the innermost function or class around a line; 0 where there is none."""
+    level = levels[anchor] + 1
+    for index in range(anchor, -1, -1):
+        line = lines[index].strip()[:_MAX_DEFINITION_CHARS]
+        if levels[index] < level and line and not _continues_block(line):
+            level = levels[index]
+            if _DEFINITION_RE.match(line):
+                return level
+    return 0
 
 
 def _should_take_line(

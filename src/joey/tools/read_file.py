@@ -70,7 +70,10 @@ class FileParams(Struct, frozen=True):
     ] = None
     max_levels: Annotated[
         int | None,
-        Meta(description="With anchor_line: levels of indentation to go out; defaults to all."),
+        Meta(
+            description="With anchor_line: levels of indentation to go out, 0 for all; defaults to"
+            " the innermost function or class."
+        ),
     ] = None
 
 
@@ -332,11 +335,11 @@ def _parse_indentation(element: Mapping[str, Any], tool: str) -> _IndentationPar
 def _build_block_request(wanted: _LineSelectionParams, around: _IndentationParams) -> BlockRequest:
     anchor = wanted.offset if around.anchor_line is None else around.anchor_line
     anchor = 1 if anchor is None else anchor
-    levels = around.max_levels or 0
+    levels = around.max_levels
     most = min(
         wanted.limit or MAX_BLOCK_LINES, around.max_lines or MAX_BLOCK_LINES, MAX_BLOCK_LINES
     )
-    if anchor < 1 or levels < 0 or most < 1:
+    if anchor < 1 or (levels or 0) < 0 or most < 1:
         raise ArgumentError(
             f"Lines are 1-indexed: anchor_line must be at least 1, not {anchor}; max_levels must"
             " not be negative, and max_lines and limit at least 1."
