@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Turn, call, disconnect, pause, say
-from joey.testing.server import ModelServer
+from joey.testing.server import ModelServer, Request
 from tests.front.binary import Joey, reach
 from tests.server.server_fixture import Peer, open_server
 
@@ -45,6 +45,16 @@ async def run(joey: Joey, *texts: str) -> tuple[Any, ModelServer]:
         done = await joey.run(*FLAGS, *XML, *reach(server.url), "go")
     assert not (joey.workspace / "DANGER").exists(), done.out
     return done, server
+
+
+def read_sent_text(request: Request) -> str:
+    """The messages of a request without thinking, which is a block of its own where it is sent."""
+    return json.dumps(
+        [
+            [block for block in message["content"] if block["type"] != "thinking"]
+            for message in request.body["messages"]
+        ]
+    )
 
 
 def rows(joey: Joey) -> list[dict[str, Any]]:
@@ -97,7 +107,7 @@ SECTIONS = [
 @pytest.mark.parametrize("protocol", ["xml", "native"])
 @pytest.mark.parametrize("place", ["first", "later", "unopened"])
 @pytest.mark.parametrize(("opening", "closing"), SECTIONS)
-async def test_reasoning_between_tags_of_every_kind_is_neither_run_nor_sent_back(
+async def test_reasoning_between_tags_of_every_kind_is_neither_run_nor_sent_as_text(
     joey: Joey, opening: str, closing: str, place: str, protocol: str
 ) -> None:
     before = {"first": opening, "later": f"I look.\n{opening}", "unopened": ""}[place]
@@ -110,12 +120,12 @@ async def test_reasoning_between_tags_of_every_kind_is_neither_run_nor_sent_back
     shown = [row["text"] for row in rows(joey) if row.get("say") == "text"][1:]
     assert shown in (["It is 4."], ["I look.", "It is 4."], ["I look.\n", "It is 4."])
     assert any("I could" in row["text"] for row in rows(joey) if row.get("say") == "reasoning")
-    sent = json.dumps(server.requests[1].body["messages"])
+    sent = read_sent_text(server.requests[1])
     assert "It is 4." in sent
     assert [word for word in ("I could", "DANGER", "Hm.", "hink", "<|") if word in sent] == []
 
 
-async def test_reasoning_is_shown_as_thinking_and_not_sent_back(joey: Joey) -> None:
+async def test_reasoning_is_shown_as_thinking_and_not_sent_as_text(joey: Joey) -> None:
     thought = f"I could run it:\n{DANGER}\nNo, I write.\n</think>\n\nI write.\n{WRITE}"
     async with ModelServer([turn(thought), turn(DONE), turn(DONE)]) as server:
         for flags in (XML, ("-c",)):
@@ -132,7 +142,7 @@ async def test_reasoning_is_shown_as_thinking_and_not_sent_back(joey: Joey) -> N
     assert [block["type"] for block in first] == ["reasoning", "reasoning", "reasoning", "text"]
     assert first[-1]["text"] == f"I write.\n{WRITE}"
     for request in server.requests[1:]:
-        sent = json.dumps(request.body["messages"])
+        sent = read_sent_text(request)
         assert "I write." in sent
         assert "DANGER" not in sent
         assert "I could run it" not in sent
@@ -145,7 +155,7 @@ async def test_a_reply_of_nothing_but_reasoning_is_asked_for_again(
     done, server = await run(joey, nothing, DONE)
     assert done.json["success"] is True
     assert len(server.requests) == 2
-    assert "DANGER" not in json.dumps(server.requests[1].body["messages"])
+    assert "DANGER" not in read_sent_text(server.requests[1])
 
 
 async def test_a_section_that_never_closes_runs_nothing(joey: Joey) -> None:

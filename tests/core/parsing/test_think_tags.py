@@ -15,7 +15,7 @@ SECTIONS = [
     *(("<think>", "</think>"), ("<Thinking>", "</THINKING >"), ("<thought>", "</thought>")),
     *(("<reasoning>", "</reasoning>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]")),
     *(("◁think▷", "◁/think▷"), ("<|START_THINKING|>", "<|END_THINKING|>")),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    *(("<|begin_of_thought|>", "<|end_of_thought|>"), ("<|channel>thought", "<channel|>")),
 ]
 ANALYSIS = ("<|channel|>analysis<|message|>", "<|end|>")
 FINAL = "<|start|>assistant<|channel|>final<|message|>"
@@ -202,6 +202,8 @@ def test_calls_before_an_unopened_closing_tag_are_reasoning(
         f"So <think>is `</think>` what {RUN}",
         f"<execute_command><thinking>{RUN}</think>",
         f"{LOOK}</think><think>{RUN}",
+        f"<think>a <thought>b</thought> {RUN}",
+        f"So <think>a <thought>b</thought> {RUN}",
         "<execute_command><think><command>touch DANGER</command></think></execute_command>",
     ],
 )

@@ -32,6 +32,7 @@ _OTHER_PAIRS = {
     "◁think▷": "◁/think▷",
     "<|START_THINKING|>": "<|END_THINKING|>",
     "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|channel>thought": "<channel|>",
 }
 _ANALYSIS = "<|channel|>analysis<|message|>"
 _ANALYSIS_END = "<|end|>"
@@ -150,6 +151,8 @@ class ThinkTagReader(ABC):
         self._context = MarkdownContext()
         self._think_closing_tag = ""
         """The closing tag of the section that is open."""
+        self._nested_closing_tags: set[str] = set()
+        """Those of other kinds that were opened in the section."""
         self._reasoning_start: int | None = None
         """Where the open section began, if it is reasoning and not text."""
         self._is_after_reasoning = False
@@ -217,10 +220,16 @@ class ThinkTagReader(ABC):
                 self._is_after_reasoning = True
                 self._context = MarkdownContext()
                 return
+        elif (closing := get_think_closing_tag(tag)) != self._think_closing_tag:
+            self._nested_closing_tags.add(closing)
         self._emit_think_tag(tag)
 
     def _handle_closing_tag(self, tag: str, at: int) -> None:
         closing = fold_think_tag(tag)
+        if closing in self._nested_closing_tags:
+            self._nested_closing_tags.remove(closing)
+            self._emit_think_tag(tag)
+            return
         if closing != self._think_closing_tag:
             if closing == _ANALYSIS_END:
                 self._emit_text(tag)
@@ -228,6 +237,7 @@ class ThinkTagReader(ABC):
                 self._end_reasoning(at, at + len(tag))
             return
         if self._reasoning_start is None:
+            self._nested_closing_tags.clear()
             self._think_closing_tag = ""
             self._update_tag_matcher()
             self._emit_think_tag(tag)
@@ -242,6 +252,7 @@ class ThinkTagReader(ABC):
 
     def _reset_section(self, context: MarkdownContext) -> None:
         """Text begins, after reasoning."""
+        self._nested_closing_tags.clear()
         self._think_closing_tag = ""
         self._reasoning_start = None
         self._is_after_reasoning = True
