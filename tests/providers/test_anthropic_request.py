@@ -308,7 +308,7 @@ def test_thoughts_go_back_only_to_the_model_that_had_them() -> None:
 
 
 def test_thoughts_without_a_signature_go_back_to_the_gateway_that_sent_them() -> None:
-    source = ReplySource("anthropic@gateway.test", "deepseek-v4-pro")
+    source = ReplySource("anthropic@gateway.test", "deepseek-v4-pro", "thinking")
     reply = Message("assistant", (UnsignedReasoningBlock("Hm."), TextBlock("Yes.")), source=source)
     profile = Profile(model="deepseek-v4-pro")
     sent = build(profile, [Message("user", "go"), reply], "gateway.test")["messages"][1]

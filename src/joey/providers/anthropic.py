@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
@@ -78,6 +78,7 @@ def build_headers(key: str | None, *, legacy: bool) -> dict[str, str]:
 IMAGE_PLACEHOLDER = msg.TextBlock("[An image was here; this model takes no images.]")
 
 _CACHE_CONTROL_JSON = b'"cache_control":{"type":"ephemeral"}'
+_THINKING = "thinking"
 _MIN_THINKING_TOKENS = 1024
 _MAX_THINKING_SHARE = 0.8
 _MIN_ANSWER_TOKENS = 8192
@@ -171,7 +172,7 @@ class AnthropicRequestBuilder(RequestBuilder):
                 case msg.ThinkingBlock() | msg.RedactedThinkingBlock() if not is_own:
                     pass
                 case msg.UnsignedReasoningBlock():
-                    if is_own and source is not UNSET and self._takes_unsigned_thinking:
+                    if self._takes_unsigned_thinking and is_own and _came_as_thinking(source):
                         sent.append(msg.ThinkingBlock(block.text, ""))
                 case msg.ToolUseBlock() if block.extra_content is not None:
                     sent.append(structs.replace(block, extra_content=None))
@@ -194,6 +195,11 @@ class AnthropicRequestBuilder(RequestBuilder):
         # a field that they do not know.
         is_eager = not self._is_legacy and "eager_input_streaming" not in self._refused
         return spec | {"eager_input_streaming": True} if is_eager else spec
+
+
+def _came_as_thinking(source: msg.ReplySource | UnsetType) -> bool:
+    """As blocks, and not in the text of the reply."""
+    return source is not UNSET and source.reasoning_field == _THINKING
 
 
 def _replace_images(block: msg.Block, *, images: bool) -> msg.Block:
@@ -356,6 +362,7 @@ class AnthropicStreamDecoder(StreamDecoder):
                     block.input = None
                 return (msg.CallChunk(index, arguments=delta.partial_json),)
             case "thinking_delta":
+                self.reasoning_field = _THINKING
                 return (msg.ReasoningChunk(delta.thinking),) if delta.thinking else ()
             case "signature_delta":
                 if (block := self._open_blocks.get(index)) is not None:
