@@ -12,6 +12,7 @@ from joey.core.events import AskOpened, Event
 from joey.core.history.ui import Row
 from joey.core.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from joey.core.models import ToolProtocol
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Limits, Settings
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import Engine, StoredTaskState, TaskOptions
@@ -68,7 +69,7 @@ class EngineHarness:
         self.clock = TestClock()
         self.provider: Provider = ScriptedProvider([])
         self.capabilities = Capabilities()
-        self.is_sandboxed = False
+        self.sandbox: SandboxStatus = "off"
         self.engine = self.new_engine()
 
     def new_engine(self, store: Store | None = None) -> Engine:
@@ -86,7 +87,7 @@ class EngineHarness:
                 environment=LocalEnvironment(files, search),
                 clock=self.clock,
                 settings=options.settings or ALLOW_ALL,
-                is_sandboxed=lambda: self.is_sandboxed,
+                find_sandbox=lambda: self.sandbox,
                 limits=options.limits,
                 capabilities=self.capabilities,
             )

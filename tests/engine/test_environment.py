@@ -103,3 +103,19 @@ async def test_on_the_wire_the_block_is_part_of_the_last_result(
     assert bodies[-1][4]["content"].endswith("# Current Cost\n$0.50\n</environment_details>")
     for before, after in itertools.pairwise(bodies):
         assert after[: len(before)] == before
+
+
+async def test_the_first_listing_marks_protected_files_and_joins_single_directories(
+    engine_harness: EngineHarness,
+) -> None:
+    for path in (".github/ci.yml", "src/locale/ar/LC/a.po", "src/locale/de/LC/a.po", "src/b.py"):
+        file = engine_harness.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    provider = engine_harness.use_script(finish())
+    await wait_for_ending(await engine_harness.start(policy=Unattended()))
+    details = list_texts(get_last_messages(provider)[0])[-1]
+    listing = (
+        "🛡️ .github/\nsrc/\nsrc/b.py\nsrc/locale/\nsrc/locale/ar/LC/a.po\nsrc/locale/de/LC/a.po\n"
+    )
+    assert listing in details

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from joey.core.models import ModelRequest, ToolProtocol
-from joey.core.permissions.policy import PersistentRule
+from joey.core.permissions.policy import PersistentRule, SandboxStatus
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, Response
 from joey.engine.asks import Unattended
@@ -43,13 +43,22 @@ async def test_without_a_user_the_prompt_says_so_and_no_question_is_offered(
     assert "attempt_completion" in list_offered(request)
 
 
-@pytest.mark.parametrize("is_sandboxed", [True, False])
+@pytest.mark.parametrize(
+    ("sandbox", "network"),
+    [
+        ("full", "they reach no network but 127.0.0.1"),
+        ("landlock", "they can open no sockets, not even on 127.0.0.1"),
+        ("none", ""),
+        ("off", ""),
+    ],
+)
 async def test_the_prompt_says_whether_commands_are_sandboxed(
-    engine_harness: EngineHarness, is_sandboxed: bool
+    engine_harness: EngineHarness, sandbox: SandboxStatus, network: str
 ) -> None:
-    engine_harness.is_sandboxed = is_sandboxed
+    engine_harness.sandbox = sandbox
     request = await run_unattended(engine_harness)
-    assert ("Commands run in a sandbox" in request.system_prompt) is is_sandboxed
+    assert ("Commands run in a sandbox" in request.system_prompt) is bool(network)
+    assert network in request.system_prompt
 
 
 async def test_the_prompt_stays_the_same_when_a_rule_is_added_during_the_run(

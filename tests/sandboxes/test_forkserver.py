@@ -81,8 +81,8 @@ class FixedProber:
     def __init__(self, confinement: SandboxBackend) -> None:
         self._confinement = confinement
 
-    def is_likely_available(self) -> bool:
-        return True
+    def find_likely_level(self) -> SandboxLevel:
+        return SandboxLevel.FULL
 
     def find_available(self) -> SandboxProbeResult:
         return SandboxProbeResult(SandboxReport(self._confinement.level), self._confinement)

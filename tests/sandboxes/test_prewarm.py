@@ -37,8 +37,8 @@ class FakeProber:
         self.may_answer.set()
         self._level = level
 
-    def is_likely_available(self) -> bool:
-        return True
+    def find_likely_level(self) -> SandboxLevel:
+        return SandboxLevel.FULL
 
     def find_available(self) -> SandboxProbeResult:
         self.asked.set()

@@ -74,7 +74,7 @@ def _build_preview(
     protocol = choose_tool_protocol(
         locked=protocol, detected=None, model_has_native_tools=model.supports_native_tools
     )
-    working = WorkingConditions(runtime.settings, is_sandboxed=runtime.is_sandboxed())
+    working = WorkingConditions(runtime.settings, sandbox=runtime.find_sandbox())
     return PromptPreview(
         mode=mode.slug,
         protocol=protocol,

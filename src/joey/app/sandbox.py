@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from joey.core.path_access import DirectoryBoundary, FileScope
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.execution.sandbox.sandbox import (
@@ -77,15 +78,15 @@ def detect_sandbox() -> SandboxReport:
     return get_prober().find_available().report
 
 
-def is_sandbox_likely(settings: Settings) -> bool:
-    """Whether commands will be confined, as far as that can be told without trying."""
-    return settings.sandbox != "off" and get_prober().is_likely_available()
+def find_likely_sandbox(settings: Settings) -> SandboxStatus:
+    """How commands will be confined, as far as that can be told without trying."""
+    return "off" if settings.sandbox == "off" else get_prober().find_likely_level().value
 
 
 async def check_unattended_sandbox(settings: Settings) -> None:
     """Refuse a run that allows everything when no sandbox works, unless the user turned it off.
     Raises ConfigError."""
-    if settings.sandbox == "off" or get_prober().is_likely_available():
+    if find_likely_sandbox(settings) != SandboxLevel.NONE:
         return  # Before the first command it is tried all the same.
     report = await asyncio.to_thread(detect_sandbox)
     if report.level is SandboxLevel.NONE:

@@ -17,7 +17,7 @@ from joey.app.customizations import is_trusted, load_customizations, load_projec
 from joey.app.known_secrets import build_http_client
 from joey.app.mcp_pool import McpServerPool
 from joey.app.options import require_known_price
-from joey.app.sandbox import build_boundary, build_sandbox, is_sandbox_likely
+from joey.app.sandbox import build_boundary, build_sandbox, find_likely_sandbox
 from joey.config.config_store import SettingsRuleStore
 from joey.config.model_memory import ServedModelStore, ToolSupportStore
 from joey.config.profiles import choose_profile, load_profiles
@@ -142,7 +142,7 @@ def build_runtime(
         environment=LocalEnvironment(files, search),
         clock=SystemClock(),
         settings=options.settings,
-        is_sandboxed=partial(is_sandbox_likely, options.settings),
+        find_sandbox=partial(find_likely_sandbox, options.settings),
         file_scope=options.file_scope,
         limits=options.limits,
         route=options.route,

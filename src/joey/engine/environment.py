@@ -8,6 +8,8 @@ since are listed once each.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from joey.core.file_state import ReadTracker
 from joey.core.messages import TextBlock
 from joey.core.path_access import ResolvedPath
 from joey.core.prompts.environment import (
+    PROTECTED_MARK,
     EnvironmentFacts,
     ReportedEnvironment,
     TerminalStatus,
@@ -25,6 +28,7 @@ from joey.core.prompts.environment import (
     report_environment,
 )
 from joey.core.prompts.messages_to_model import LEFT_PROCESSES_TEXT
+from joey.core.protected_paths import is_protected
 from joey.core.task_types import CallEnding
 from joey.errors import ToolError, WorkspaceError
 from joey.ports.workspace import Files, FileStat
@@ -155,7 +159,17 @@ async def _list_workspace_files(task: Task, limit: int, is_first: bool) -> Works
         listing = await runtime.environment.list_workspace(limit)
     except WorkspaceError as error:
         return WorkspaceFiles(directory, error=str(error))
-    return WorkspaceFiles(directory, listing.entries, listing.truncated, skipped=listing.skipped)
+    entries = [
+        f"{PROTECTED_MARK} {entry}" if is_protected(entry) else entry
+        for entry in _drop_single_child_directories(listing.entries)
+    ]
+    return WorkspaceFiles(directory, entries, listing.truncated, skipped=listing.skipped)
+
+
+def _drop_single_child_directories(entries: Sequence[str]) -> list[str]:
+    """Entries without directories that hold only one, which names them too."""
+    parents = Counter(f"{entry.rstrip('/').rpartition('/')[0]}/" for entry in entries)
+    return [entry for entry in entries if parents[entry] != 1]
 
 
 _MAX_CHECKED_FILES = 200

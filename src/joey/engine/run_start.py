@@ -97,7 +97,7 @@ async def record_working_conditions(task: Task) -> None:
     """What the system prompt says about them stays as it is until the run ends."""
     task.working_conditions = WorkingConditions(
         task.settings,
-        is_sandboxed=await asyncio.to_thread(task.runtime.is_sandboxed),
+        sandbox=await asyncio.to_thread(task.runtime.find_sandbox),
         is_unattended=task.asks.is_unattended,
     )
 

@@ -24,6 +24,7 @@ from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
 from joey.core.parsing.call_names import ToolNames
 from joey.core.path_access import FileScope
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.prompts.conditions import WorkingConditions
 from joey.core.prompts.configured_sections import render_tool_usage
 from joey.core.prompts.system import ToolDoc, build_system_prompt
@@ -60,8 +61,8 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     environment: Environment
     clock: Clock
     settings: Settings
-    is_sandboxed: Callable[[], bool] = bool
-    """Whether commands are likely to be confined; may take a few milliseconds."""
+    find_sandbox: Callable[[], SandboxStatus] = lambda: "off"
+    """How commands are likely to be confined; may take a few milliseconds."""
     file_scope: FileScope = FileScope()
     limits: Limits = Limits()
     route: ModelRoute = ModelRoute()

@@ -55,10 +55,7 @@ class ExecuteCommandParams(Struct, frozen=True):
     ] = None
     timeout: Annotated[
         float | None,
-        Meta(
-            description="Seconds to wait for the end. After that the command continues in the"
-            " background and its output so far is returned. Defaults to about two minutes."
-        ),
+        Meta(description="Seconds to wait for the end; defaults to about two minutes."),
     ] = None
 
 

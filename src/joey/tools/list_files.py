@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.path_access import ResolvedPath
-from joey.core.prompts.environment import render_skipped_directories
+from joey.core.prompts.environment import PROTECTED_MARK, render_skipped_directories
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import LookupTool, PathParams, truncate_to_budget
@@ -56,4 +56,4 @@ def _mark_protected(entry: str, path: ResolvedPath, ctx: ToolContext) -> str:
         protected = ctx.files.resolve(str(path.path / entry)).is_protected
     except ToolError:  # a link to a name that cannot be used
         protected = True
-    return f"🛡️ {entry}" if protected else entry
+    return f"{PROTECTED_MARK} {entry}" if protected else entry

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 
 _MAX_COMMANDS = 12
@@ -17,8 +18,8 @@ _MAX_COMMANDS = 12
 class WorkingConditions(Struct, frozen=True):
     settings: Settings
     """As they were when the run began."""
-    is_sandboxed: bool = False
-    """Commands are confined."""
+    sandbox: SandboxStatus = "off"
+    """How commands are confined."""
     is_unattended: bool = False
     """Nobody can approve or answer."""
 
@@ -29,19 +30,23 @@ class WorkingConditions(Struct, frozen=True):
 
 
 def render_sandbox(conditions: WorkingConditions) -> str:
-    if not conditions.is_sandboxed:
+    if conditions.sandbox in ("none", "off"):
         return ""
     match conditions.settings.sandbox_network:
         case "all":
             network = "they can use the network"
+        case "off" if conditions.sandbox == "full":
+            network = (
+                "they reach no network but 127.0.0.1, with servers of this task's other commands"
+            )
         case "off":
-            network = "they have no network access"
+            network = "they can open no sockets, not even on 127.0.0.1"
         case hosts:
             network = f"of the network they reach only {', '.join(hosts)}"
     return (
-        "Commands run in a sandbox: they can write only to the workspace (but not to .git/hooks,"
-        f" .git/config, .roo or .vscode) and $TMPDIR, and {network}. Outside the workspace they see"
-        " nothing of /tmp but their own files, and nothing of the home directory but installed"
+        "Commands run in a sandbox: they can write only to the workspace (but not to files marked"
+        f" 🛡️, .git/hooks or .git/config) and $TMPDIR, and {network}. Outside the workspace they"
+        " see nothing of /tmp but their own files, and nothing of the home directory but installed"
         " tools."
     )
 
@@ -49,12 +54,17 @@ def render_sandbox(conditions: WorkingConditions) -> str:
 def render_approvals(conditions: WorkingConditions) -> str:
     """What runs without asking, and what becomes of the rest."""
     settings = conditions.settings
-    if "*" in settings.allowed_commands and settings.always_allow_execute:
-        return "File edits and commands run without asking."
-    allowed = list(_iter_unasked(settings)) if settings.auto_approval_enabled else []
-    unasked = f"Without asking: {'; '.join(allowed)}. " if allowed else ""
     rest = "is refused" if conditions.is_unattended else "waits for the user's approval"
-    return f"{unasked}{'Everything else' if allowed else 'Every call'} {rest}."
+    allowed = list(_iter_unasked(settings)) if settings.auto_approval_enabled else []
+    if "*" in settings.allowed_commands and settings.always_allow_execute:
+        text = "File edits and commands run without asking."
+    elif allowed:
+        text = f"Without asking: {'; '.join(allowed)}. Everything else {rest}."
+    else:
+        return f"Every call {rest}."
+    if settings.always_allow_write and not settings.always_allow_write_protected:
+        text += f" Changing files that listings mark with 🛡️ {rest}."
+    return text
 
 
 def _iter_unasked(settings: Settings) -> Iterator[str]:

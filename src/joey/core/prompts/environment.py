@@ -24,6 +24,7 @@ from joey.core.text import compile_regex
 OPENING_TAG = "<environment_details>"
 CLOSING_TAG = "</environment_details>"
 
+PROTECTED_MARK = "🛡️"
 _MAX_SKIPPED_NAMES = 10
 _TODO_STATUS_LABELS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
 

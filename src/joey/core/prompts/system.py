@@ -136,7 +136,8 @@ You work by calling tools. The results come with the next message."""
 
 _NATIVE_TOOL_RULES = """\
 - Use the tool-calling interface of the API. Don't write calls into your text.
-- Every reply needs at least one tool call. To finish, call attempt_completion, on its own.
+- Every reply needs at least one tool call. To finish, call attempt_completion when you \
+have seen all other results.
 [ask_followup_question] - To ask the user, call ask_followup_question.
 - Make independent calls (reads, searches, edits of different files) together in one reply; they \
 run in order. Wait only when a call depends on a result.
@@ -152,7 +153,8 @@ parameter is a tag inside it:
 <second_parameter>value</second_parameter>
 </tool_name>
 
-- Every message needs a tool call, at its end. To finish, use attempt_completion, on its own.
+- Every message needs a tool call, at its end. To finish, use attempt_completion when \
+you have seen all other results.
 [ask_followup_question] - To ask the user, use ask_followup_question.
 - Several calls in one message run in order. Put calls together that don't depend on each \
 other's results: reads, searches, edits of different files, new_task. If the next step depends on \

@@ -59,13 +59,12 @@ class CanaryProbe:
         self._lock = threading.Lock()
         self._probe_result: SandboxProbeResult | None = None
 
-    def is_likely_available(self) -> bool:
+    def find_likely_level(self) -> SandboxLevel:
         if self._probe_result is not None:
-            return self._probe_result.backend is not None
-        return any(
-            each.is_precheck_reliable and each.explain_unavailable() is None
-            for each in self._backends
-        )
+            return self._probe_result.report.level
+        usable = [each for each in self._backends if each.explain_unavailable() is None]
+        is_sure = any(each.is_precheck_reliable for each in usable)
+        return usable[0].level if is_sure else SandboxLevel.NONE
 
     def find_available(self) -> SandboxProbeResult:
         with self._lock:

@@ -93,8 +93,8 @@ class SandboxProbeResult(Struct, frozen=True):
 
 
 class SandboxProbe(Protocol):
-    def is_likely_available(self) -> bool:
-        """Whether something works, as far as that can be told without trying."""
+    def find_likely_level(self) -> SandboxLevel:
+        """What works, as far as that can be told without trying; NONE if perhaps nothing does."""
 
     def find_available(self) -> SandboxProbeResult:
         """Try, or remember; may take a while the first time."""
