@@ -9,7 +9,9 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
+from joey.tools.read_file import ReadFile
 from joey.tools.search_files import SearchFiles
+from tests.tools.editing import run_tool
 from tests.tools.tool_context import make_context
 
 tool = SearchFiles()
@@ -184,3 +186,23 @@ def test_a_result_names_the_expression() -> None:
     assert tool.describe_call({"regex": "x", "file_pattern": "*.py"}) == (
         "[search_files for 'x' in '*.py']"
     )
+
+
+async def test_look_around_is_searched_for(ctx: ToolContext) -> None:
+    (ctx.files.root / "a.py").write_text("lru_cache\ntlru_cache\n")
+    outcome = await run_tool(tool, ctx, {"path": ".", "regex": r"(?<!t)lru_cache"})
+    assert "Found 1 matching line." in outcome.text
+    with pytest.raises(ToolError, match="PCRE2: error compiling pattern"):
+        await run_tool(tool, ctx, {"path": ".", "regex": "(?<!t)lru_cache("})
+
+
+async def test_a_path_that_does_not_exist_is_answered_with_one_that_does(ctx: ToolContext) -> None:
+    (ctx.files.root / "src/cachetools").mkdir(parents=True)
+    (ctx.files.root / "src/cachetools/keys.py").write_text("x = 1\n")
+    for path, near in (("src/cachetool", "src/cachetools"), ("keys.py", "src/cachetools/keys.py")):
+        with pytest.raises(ToolError, match=rf"it does not exist\. Did you mean {near}\?"):
+            await run_tool(tool, ctx, {"path": path, "regex": "x"})
+    read = ReadFile()
+    arguments = {"files": [{"path": "test/keys.py"}, {"path": "src/cachetools/kys.py"}]}
+    outcome = await run_tool(read, ctx, arguments)
+    assert outcome.text.count("Did you mean src/cachetools/keys.py?") == 2

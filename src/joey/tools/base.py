@@ -25,9 +25,10 @@ from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
 from joey.core.permissions.policy import Claim as Claim  # noqa: PLC0414
 from joey.core.settings import Settings
+from joey.core.suggest import find_closest_name
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind, Todo
 from joey.core.tool_calls import CallKind
-from joey.errors import IgnoredPathError, ToolError
+from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
 from joey.ports.execution import Terminal
 from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.parameters import (
@@ -288,7 +289,10 @@ class LookupTool(Tool[PathParamsT, PreparedLookup]):
 
     async def prepare(self, params: PathParamsT, ctx: ToolContext) -> PreparedLookup:
         path = resolve_visible_path(ctx, params.path)
-        result = await self.look_up(params, path, ctx) if path.is_inside else None
+        try:
+            result = await self.look_up(params, path, ctx) if path.is_inside else None
+        except TargetNotFoundError as error:
+            raise TargetNotFoundError(f"{error}{await suggest_paths(ctx, path)}") from error
         return PreparedLookup(
             claims=(Claim(Access.READ, path=path),),
             row={
@@ -308,6 +312,32 @@ class LookupTool(Tool[PathParamsT, PreparedLookup]):
         return prepared.outcome or Outcome(
             await self.look_up(prepared.params, prepared.resolved_path, ctx)
         )
+
+
+_GLOB_CHARACTERS = frozenset("*?[]{}!\\,")
+_MAX_SUGGESTED_PATHS = 3
+_MAX_COMPARED_NAMES = 1000
+
+
+async def suggest_paths(ctx: ToolContext, missing: ResolvedPath) -> str:
+    """A sentence with paths that may be meant by one that does not exist, or nothing: those of the
+    same name elsewhere in the workspace, else the one most like it in its directory."""
+    name, parent = missing.path.name, missing.path.parent
+    if not missing.is_inside or not _GLOB_CHARACTERS.isdisjoint(name):
+        return ""
+    try:
+        root = ctx.files.resolve(".")
+        found = await ctx.search.find_files(root, name, _MAX_SUGGESTED_PATHS)
+        paths = list(found.entries)
+        if not paths:
+            directory = ctx.files.resolve(str(parent))
+            listed = await ctx.search.list_directory(directory, False, _MAX_COMPARED_NAMES)
+            names = [entry.rstrip("/") for entry in listed.entries]
+            near = find_closest_name(name, names)
+            paths = [ctx.files.resolve(str(parent / near)).display_path] if near else []
+    except ToolError:
+        return ""
+    return f" Did you mean {' or '.join(paths)}?" if paths else ""
 
 
 @cache

@@ -23,7 +23,7 @@ from joey.errors import ToolError
 from joey.ports.content import Documents
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import FileStat
-from joey.tools.base import compute_text_budget
+from joey.tools.base import compute_text_budget, suggest_paths
 from joey.tools.images import IMAGE_SUFFIXES, ImageBudget, encode_data_uri
 from joey.tools.line_reader import (
     LINE_NUMBER_BYTES,
@@ -101,7 +101,10 @@ class FileViewer:
 
     async def _view_file(self, wanted: FileReadRequest, path: ResolvedPath) -> FileView:
         kind = await self._ctx.files.stat(path)
-        _check_regular_file(wanted, path, kind)
+        if not kind.exists:
+            near = await suggest_paths(self._ctx, path)
+            raise ToolError(f"File not found: {path.path}{near and f'.{near}'}")
+        _check_regular_file(wanted, kind)
         reader = LineReader(make_file_source(self._ctx.files, path))
         head = await reader.peek(_SNIFF_BYTES)
         data = reader.full_content
@@ -206,9 +209,7 @@ class FileViewer:
         return FileView(wanted.path, note=note, image_data_uri=encode_data_uri(media, data))
 
 
-def _check_regular_file(wanted: FileReadRequest, path: ResolvedPath, kind: FileStat) -> None:
-    if not kind.exists:
-        raise ToolError(f"File not found: {path.path}")
+def _check_regular_file(wanted: FileReadRequest, kind: FileStat) -> None:
     if kind.is_dir:
         raise ToolError(f"{wanted.path} is a directory, not a file: use list_files to see it.")
     if not kind.is_file:

@@ -43,6 +43,7 @@ from joey.workspace.files import LocalFiles, to_printable_name
 from joey.workspace.listing import list_directory
 from joey.workspace.pipes_and_devices import BlockingFileError, watch_for_blocking_files
 from joey.workspace.ripgrep import (
+    InvalidRegexError,
     RipgrepError,
     RipgrepOutOfMemoryError,
     get_opened_ignore_file_names,
@@ -52,6 +53,9 @@ from joey.workspace.ripgrep import (
 from joey.workspace.safe_open import open_regular_file
 
 _SEARCH_TIMEOUT_S = 30
+_PCRE2_FLAG = "--pcre2"
+"""For look-around and backreferences; ripgrep names it where it would help."""
+_PCRE2_MISSING_TEXT = "PCRE2 is not available"
 _CONTEXT_LINES = 1
 _LINE_BUDGET_PER_HIT = 5
 _MAX_OVERSEARCH_FACTOR = 10
@@ -95,27 +99,43 @@ class LocalSearch:
         )
         try:
             try:
-                return await self._search(question, limit)
-            except RipgrepOutOfMemoryError as error:
-                # ripgrep holds a line as a whole; one without end must not spoil the other files.
-                if question.is_target_file:
-                    raise ToolError(
-                        f"Cannot search {path.display_path}: it has a line that is too long. A "
-                        "command such as `grep -o` can look for a part of it."
-                    ) from error
-                option = f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}"
-                note = (
-                    f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them"
-                    " has a line that is too long."
-                )
-            except BlockingFileError as error:
-                option, shown = "--no-ignore", to_printable_name(str(error.path))
-                note = f"Ignored files were searched too, since {shown} is no regular file."
-            arguments = (*question.ripgrep_arguments, option)
-            result = await self._search(replace(question, ripgrep_arguments=arguments), limit)
-            return SearchResult(result.hits, result.truncated, note)
+                return await self._search_or_exclude(question, limit)
+            except InvalidRegexError as error:
+                if _PCRE2_FLAG not in str(error):
+                    raise
+            arguments = (*question.ripgrep_arguments, _PCRE2_FLAG)
+            question = replace(question, ripgrep_arguments=arguments)
+            return await self._search_or_exclude(question, limit)
         except RipgrepError as error:
+            if _PCRE2_MISSING_TEXT in str(error):
+                raise ToolError(
+                    "Look-around and backreferences cannot be used here: search for a simpler"
+                    " expression, and look through its matches."
+                ) from error
             raise ToolError(f"ripgrep refused the search:\n{error}") from error
+
+    async def _search_or_exclude(self, question: _SearchQuery, limit: int) -> SearchResult:
+        """Search again without the files that ripgrep cannot search, or with those it ignores."""
+        try:
+            return await self._search(question, limit)
+        except RipgrepOutOfMemoryError as error:
+            # ripgrep holds a line as a whole; one without end must not spoil the other files.
+            if question.is_target_file:
+                raise ToolError(
+                    f"Cannot search {question.target.display_path}: it has a line that is too long."
+                    " A command such as `grep -o` can look for a part of it."
+                ) from error
+            option = f"--max-filesize={_FALLBACK_MAX_FILE_SIZE}"
+            note = (
+                f"Files of more than {_FALLBACK_MAX_FILE_SIZE}B were not searched: one of them has"
+                " a line that is too long."
+            )
+        except BlockingFileError as error:
+            option, shown = "--no-ignore", to_printable_name(str(error.path))
+            note = f"Ignored files were searched too, since {shown} is no regular file."
+        arguments = (*question.ripgrep_arguments, option)
+        result = await self._search(replace(question, ripgrep_arguments=arguments), limit)
+        return SearchResult(result.hits, result.truncated, note)
 
     async def list_directory(self, path: ResolvedPath, recursive: bool, limit: int) -> Listing:
         self._check_ignore_rules_usable(path)
