@@ -252,6 +252,7 @@ async def test_settings_in_a_task_directory_from_elsewhere_only_tighten(tmp_path
         "hooks": [hook],
         "diagnosticCheckers": {"*.txt": f"touch {tmp_path}/CHECKER"},
         "temperature": 0.5,
+        "extraBody": {"metadata": {"user_id": "theirs"}},
     }
     run = Turn(call("execute_command", {"command": "touch RUN"}))
     turns = (done(), WRITE, run, done())
@@ -269,6 +270,7 @@ async def test_settings_in_a_task_directory_from_elsewhere_only_tighten(tmp_path
         await peer.ask("sendMessage", task, message="write and run")
         await peer.asked("tool", since=since)
         assert PIRATE in prompt(here)
+        assert "metadata" not in here.model.requests[-1].body
         await peer.ask("pressPrimaryButton", task)
         await peer.asked("command", since=since)
         assert not (tmp_path / "HOOK").exists()

@@ -36,7 +36,7 @@ class Service(Struct, frozen=True, kw_only=True):
     echoed_reasoning: str = ""
     """Where it must come back, if that is another field."""
     has_signatures: bool = False
-    """Calls carry Gemini's `extra_content`."""
+    """Texts and calls carry Gemini's `extra_content`."""
     has_details: bool = False
     """Replies carry OpenRouter's `reasoning_details`."""
     id_format: str = "call_{1}_{0:08}"
@@ -75,6 +75,9 @@ class Service(Struct, frozen=True, kw_only=True):
             deltas.append({"reasoning_details": [open_, opaque]})
             echo["reasoning_details"] = [open_, opaque]
         deltas.append({"content": text})
+        if self.has_signatures:
+            echo["extra_content"] = {"google": {"thought_signature": f"text/{ids[0]}+=="}}
+            deltas.append({"content": "", "extra_content": echo["extra_content"]})
         echo["tool_calls"] = []
         for index, ((name, arguments), call_id) in enumerate(zip(calls, ids, strict=True)):
             function = {"name": name, "arguments": json.dumps(arguments)}

@@ -201,7 +201,7 @@ async def test_a_refused_parameter_is_left_out_and_remembered(joey: Joey) -> Non
     assert last["chat_template_kwargs"] == {"enable_thinking": False}
 
 
-@pytest.mark.parametrize("name", ["mistral", "deepseek"])
+@pytest.mark.parametrize("name", ["mistral", "deepseek", "llamacpp"])
 async def test_a_renamed_model_at_a_proxy_is_understood_by_its_refusals(
     joey: Joey, name: str
 ) -> None:

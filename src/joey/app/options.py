@@ -202,7 +202,9 @@ def resolve_options(
         settings = resolve_reopened_settings(settings, given, private)
     previous = stored.route
     if previous and (previous.provider, previous.model) == (profile.provider, profile.model):
-        profile = apply_tuning(profile, {**stored.configuration, **options.configuration})
+        # Anything can be in an extra body, and a task folder may come from elsewhere.
+        kept = {k: v for k, v in stored.configuration.items() if k != "extraBody"}
+        profile = apply_tuning(profile, {**kept, **options.configuration})
     if previous and previous.is_explicit:
         route = structs.replace(route, is_explicit=True)  # once chosen for the task, it stays so
     resolved = {
