@@ -165,6 +165,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:no-price": Requirement(
         "D77", "Open models at loopback and private addresses have no price."
     ),
+    "local:ollama-wire": Requirement(
+        "D77", "Ollama is spoken to by /api/chat, with num_ctx, keep_alive, tools and thinking."
+    ),
     "local:lean": Requirement(
         "D77", "Below 24,000 tokens prompt and tools are lean, so that a window of 8k is enough."
     ),

@@ -17,6 +17,8 @@ class Answer(Struct, frozen=True):
     body: bytes
     status: int = 200
     content_type: str = "text/event-stream"
+    ollama_body: bytes = b""
+    """The same at `/api/chat`."""
 
 
 class LocalModelServer(Struct, frozen=True):
@@ -38,7 +40,7 @@ def refuse(status: int, document: object) -> Answer:
 
 
 def say(text: str, prompt_tokens: int = 3000) -> Answer:
-    """A stream of OpenAI's protocol with one piece of text."""
+    """A stream with one piece of text."""
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 10}
     chunks: list[dict[str, Any]] = [
         {"choices": [{"index": 0, "delta": {"role": "assistant", "content": text}}]},
@@ -46,7 +48,12 @@ def say(text: str, prompt_tokens: int = 3000) -> Answer:
         {"choices": [], "usage": usage},
     ]
     lines = [f"data: {json.dumps({'id': 'c', **chunk})}\n\n" for chunk in chunks]
-    return Answer("".join([*lines, "data: [DONE]\n\n"]).encode())
+    own = {"message": {"role": "assistant", "content": text}, "done": True, "done_reason": "stop"}
+    own |= {"prompt_eval_count": prompt_tokens, "eval_count": 10}
+    return Answer(
+        "".join([*lines, "data: [DONE]\n\n"]).encode(),
+        ollama_body=f"{json.dumps(own)}\n".encode(),
+    )
 
 
 def finish(result: str = "All done.", prompt_tokens: int = 3000) -> Answer:
@@ -84,6 +91,8 @@ async def local_model_server(
             made.asked.append(path)
             found = made.pages.get(path)
             answer = refuse(200 if found is not None else 404, found or {"error": "not found"})
+        if path == "/api/chat" and answer.ollama_body:
+            answer = Answer(answer.ollama_body, content_type="application/x-ndjson")
         writer.write(
             b"HTTP/1.1 %d X\r\nconnection: close\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n"
             % (answer.status, answer.content_type.encode(), len(answer.body))

@@ -52,8 +52,10 @@ def make_provider(
         return AnthropicProvider(profile, model, http, route, refusal_memory)
     if kind.is_local:
         from joey.providers.local_server import LocalServerProvider
+        from joey.providers.ollama import OllamaProvider
 
-        return LocalServerProvider(profile, model, http, route, served_models, refusal_memory)
+        provider = OllamaProvider if kind.name == "ollama" else LocalServerProvider
+        return provider(profile, model, http, route, served_models, refusal_memory)
     from joey.providers.openai import OpenAiProvider
 
     return OpenAiProvider(profile, model, http, route, refusal_memory)

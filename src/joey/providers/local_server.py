@@ -19,14 +19,17 @@ from joey.core.models import ModelInfo, ServedModel
 from joey.core.settings import ModelRoute, Profile
 from joey.errors import UserError
 from joey.ports.model import RefusalMemory, ServedModels
+from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import JSON_DECODE_ERRORS
 from joey.providers.http_client import HttpClient
 from joey.providers.openai import OpenAiProvider
+from joey.providers.openai_request import OpenAiRequestBuilder
 
 ASK_TIMEOUT_S = 1.5
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_OUTPUT_SHARE = 0.2
 _RECOMMENDED_WINDOW = 16_384
+_DEFAULT_NUM_CTX = 32_768
 _WINDOW_ADVICE = {
     "ollama": "set `contextWindow` of the profile to {window}, or use a model with a larger window",
     "lmstudio": "load it with `lms load {model} --context-length {window}`",
@@ -46,6 +49,7 @@ class LocalServerProvider(OpenAiProvider):
         refusal_memory: RefusalMemory | None = None,
     ) -> None:
         super().__init__(profile, model, http, route, refusal_memory)
+        self._root_url = self._url.removesuffix("/chat/completions").removesuffix("/v1")
         self._listed_model = model
         self._memory = memory
         self._served = None if memory is None else memory.find(self.address, model.id)
@@ -65,10 +69,17 @@ class LocalServerProvider(OpenAiProvider):
             return
         self._is_asked = True
         served = await ask_about_model(
-            self._service.provider_name, self._url, self._headers, self.model.id, self._http
+            self._service.provider_name, self._root_url, self._headers, self.model.id, self._http
         )
         if served is not None:
             self._remember(served)
+
+    def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
+        profile = self._profile
+        if self._service.provider_name == "llamacpp":  # older servers do not cache unasked
+            extra = {"cache_prompt": True, **profile.extra_body}
+            profile = structs.replace(profile, extra_body=extra)
+        return OpenAiRequestBuilder(profile, self.model, self._host, refused)
 
     def learn_window(self, tokens: int) -> None:
         if tokens < self.model.context_window:
@@ -104,11 +115,10 @@ def limit_model(model: ModelInfo, served: ServedModel, profile: Profile) -> Mode
 
 
 async def ask_about_model(
-    kind: str, endpoint: str, headers: Mapping[str, str], model: str, http: HttpClient
+    kind: str, root_url: str, headers: Mapping[str, str], model: str, http: HttpClient
 ) -> ServedModel | None:
     """None if the server does not answer in time, or does not say."""
-    base = endpoint.removesuffix("/chat/completions")
-    client = _JsonClient(http, headers, base.removesuffix("/v1"))
+    client = _JsonClient(http, headers, root_url)
     try:
         async with asyncio.timeout(ASK_TIMEOUT_S):
             match kind:
@@ -170,11 +180,19 @@ async def _ask_ollama(client: _JsonClient, model: str) -> ServedModel | None:
     if largest is None and loaded is None and not isinstance(abilities, list):
         return None
     return ServedModel(
-        context_window=loaded or _find_num_ctx(shown.get("parameters")),
+        context_window=_choose_num_ctx(_find_num_ctx(shown.get("parameters")), loaded, largest),
         max_context_window=largest,
         native_tools="tools" in abilities if isinstance(abilities, list) else None,
         images="vision" in abilities if isinstance(abilities, list) else None,
     )
+
+
+def _choose_num_ctx(stated: int | None, loaded: int | None, largest: int | None) -> int:
+    """The window to ask for: what the Modelfile says, else that of the loaded model if a task fits
+    into it well, since another one would load it again; else a usual one."""
+    is_enough = loaded is not None and loaded >= _RECOMMENDED_WINDOW
+    window = stated or (loaded if is_enough and loaded else _DEFAULT_NUM_CTX)
+    return min(window, largest or window)
 
 
 def _find_num_ctx(parameters: object) -> int | None:

@@ -23,6 +23,17 @@ class ServerSentEvent(Struct, frozen=True):
     data: bytes
 
 
+class NdjsonReader:
+    """Lines of JSON, each taken as the data of an event."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        return [ServerSentEvent("", line) for line in lines if line.strip()]
+
+
 class SseReader:
     def __init__(self) -> None:
         self._possible_bom: bytes | None = b""

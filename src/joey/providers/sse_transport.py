@@ -25,7 +25,7 @@ from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient, HttpResponse
 from joey.providers.http_connection import parse_url
 from joey.providers.services import identify_service
-from joey.providers.sse import ServerSentEvent, SseReader
+from joey.providers.sse import NdjsonReader, ServerSentEvent, SseReader
 
 _MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 
@@ -113,6 +113,9 @@ class StreamingProvider(ABC):
     @abstractmethod
     def _make_decoder(self) -> StreamDecoder: ...
 
+    def _make_reader(self) -> SseReader | NdjsonReader:
+        return SseReader()
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         """The reply. A request that is refused for something it can do without is sent again
         without that."""
@@ -163,7 +166,7 @@ class StreamingProvider(ABC):
                     yield chunk
                 yield SourceChunk(self._build_source(decoder))
                 return
-            reader = SseReader()
+            reader = self._make_reader()
             while data := await self._read_chunk(response, decoder):
                 events = reader.feed(data)
                 for chunk in merge_chunks(
@@ -208,7 +211,7 @@ class StreamingProvider(ABC):
             problem = "a compressed stream, which was not asked for"
         elif "html" in kind:
             problem = "a web page instead of a stream"
-        elif "json" in kind:
+        elif "json" in kind and "ndjson" not in kind:
             problem = "a JSON document instead of a stream"
             body = await response.read_all(_MAX_DOCUMENT_BYTES)
             document = _parse_object(body)

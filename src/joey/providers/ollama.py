@@ -1,0 +1,187 @@
+"""Ollama's own `/api/chat`: the only wire on which a request says how large the window must be.
+
+A server that does not answer as Ollama does, such as a proxy, is spoken to like the other ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from joey.core import messages as msg
+from joey.core.models import ModelInfo, ModelRequest, ServedModel
+from joey.core.settings import Profile
+from joey.providers import errors
+from joey.providers.conversation_encoder import RequestBuilder
+from joey.providers.conversation_encoder import encode_json as _encode_json
+from joey.providers.errors import ServiceInfo
+from joey.providers.local_server import LocalServerProvider
+from joey.providers.openai_request import OpenAiRequestBuilder
+from joey.providers.sse import NdjsonReader, ServerSentEvent, SseReader
+from joey.providers.sse_transport import StreamDecoder
+
+_KEEP_ALIVE = "30m"
+"""How long the model stays loaded: users take longer to answer than the server's five minutes."""
+_OPTIONS = ("temperature", "top_p", "top_k", "min_p", "presence_penalty")
+
+
+class OllamaProvider(LocalServerProvider):
+    _has_own_wire = False
+
+    def _apply(self, served: ServedModel) -> None:
+        wanted, largest = self._profile.context_window, served.max_context_window
+        if wanted:  # a request may ask for it
+            served = structs.replace(served, context_window=min(wanted, largest or wanted))
+        super()._apply(served)
+        if self._request_builder is None and largest is not None:
+            self._has_own_wire = True
+            self._document_key = "message"
+            self._url = f"{self._root_url}/api/chat"
+
+    def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
+        if not self._has_own_wire:
+            return super()._make_request_builder(refused)
+        return OllamaRequestBuilder(self._profile, self.model, self._host, refused)
+
+    def _make_decoder(self) -> StreamDecoder:
+        return OllamaStreamDecoder(self._service) if self._has_own_wire else super()._make_decoder()
+
+    def _make_reader(self) -> SseReader | NdjsonReader:
+        return NdjsonReader() if self._has_own_wire else super()._make_reader()
+
+
+class OllamaRequestBuilder(OpenAiRequestBuilder):
+    """Builds on OpenAI's messages, which differ in a few fields."""
+
+    def __init__(
+        self, profile: Profile, model: ModelInfo, host: str, refused: frozenset[str] = frozenset()
+    ) -> None:
+        super().__init__(profile, model, host, refused)
+        self._tool_names: dict[str, str] = {}
+        """Of the calls so far, by their ids: results name the tool."""
+
+    def build_body(self, request: ModelRequest) -> list[bytes]:
+        messages = self._conversation_encoder.encode_conversation(request.messages)
+        if system := self._encode_system_once(request.system_prompt):
+            messages = [system, *([b",", *messages] if messages else [])]
+        parts = [self._encode_body_prefix(), b',"messages":[', *messages, b'],"stream":true']
+        parts.append(b',"options":' + _encode_json(self._build_options(request)))
+        if request.tools:
+            parts.append(self._encode_tools_once(request.tools))
+        parts.append(b"}")
+        return parts
+
+    def _encode_body_prefix(self) -> bytes:
+        extra = {key: value for key, value in self._extra_body.items() if key != "options"}
+        return _encode_json({"model": self._model_id, "keep_alive": _KEEP_ALIVE, **extra})[:-1]
+
+    def _build_options(self, request: ModelRequest) -> dict[str, Any]:
+        given = {name: getattr(self._profile, name) for name in _OPTIONS}
+        if given["temperature"] is None and self.model.supports_temperature:
+            given["temperature"] = self.model.default_temperature
+        options = {name: value for name, value in given.items() if value is not None}
+        options |= {
+            "num_ctx": self.model.context_window,
+            "num_predict": self._choose_max_tokens(request),
+        }
+        extra = self._extra_body.get("options")
+        return options | (extra if isinstance(extra, dict) else {})
+
+    def _encode_message(self, message: msg.Message, *, mark: bool) -> bytes:
+        wire = self._message_converter.convert(message, self.model)
+        return b",".join(_encode_json(self._convert(item)) for item in wire)
+
+    def _convert(self, item: dict[str, Any]) -> dict[str, Any]:
+        own: dict[str, Any] = {"role": item["role"]}
+        content = item["content"]
+        if isinstance(content, str):
+            own["content"] = content
+        else:
+            own["content"] = "\n".join(part["text"] for part in content if "text" in part)
+            urls = [part["image_url"]["url"] for part in content if "image_url" in part]
+            own |= {"images": [url.partition(",")[2] for url in urls]} if urls else {}
+        if thoughts := item.get("reasoning_content") or item.get("reasoning"):
+            own["thinking"] = thoughts
+        if calls := item.get("tool_calls"):
+            own["tool_calls"] = [self._convert_call(call) for call in calls]
+        if call_id := item.get("tool_call_id"):
+            own["tool_name"] = self._tool_names.get(call_id, "")
+        return own
+
+    def _convert_call(self, call: dict[str, Any]) -> dict[str, Any]:
+        function = call["function"]
+        self._tool_names[call["id"]] = function["name"]
+        arguments = msgspec.json.decode(function["arguments"])
+        return {"function": {"name": function["name"], "arguments": arguments}}
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: dict[str, Any] | str | None = None
+
+
+class _Call(Struct):
+    function: _Function
+
+
+class _Message(Struct):
+    content: str | None = None
+    thinking: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Line(Struct):
+    message: _Message | None = None
+    done: bool = False
+    done_reason: str | None = None
+    prompt_eval_count: int | None = None
+    eval_count: int | None = None
+    error: Any = None
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+class OllamaStreamDecoder(StreamDecoder):
+    def __init__(self, service: ServiceInfo) -> None:
+        super().__init__(service)
+        self._call_count = 0
+
+    def feed(self, event: ServerSentEvent) -> Iterable[msg.Chunk]:
+        try:
+            line = _decode_line(event.data)
+        except msgspec.ValidationError as error:
+            raise self._build_malformed_error(f"an odd line ({error})") from error
+        except errors.JSON_DECODE_ERRORS as error:
+            raise self._build_malformed_error("a line that is not JSON") from error
+        if line.error:
+            raise errors.build_stream_error(self._service, line.error)
+        chunks: list[msg.Chunk] = []
+        if line.message is not None:
+            self._handle_message(line.message, chunks)
+        if line.done:
+            self.is_answer_complete = self.is_stream_finished = True
+            if line.prompt_eval_count is not None or line.eval_count is not None:
+                usage = msg.Usage(input=line.prompt_eval_count or 0, output=line.eval_count or 0)
+                chunks.append(msg.UsageChunk(usage))
+            chunks.append(msg.StopChunk(line.done_reason or "stop"))
+        return chunks
+
+    def _handle_message(self, message: _Message, chunks: list[msg.Chunk]) -> None:
+        if message.thinking:
+            self.reasoning_field = "reasoning_content"
+            chunks.append(msg.ReasoningChunk(message.thinking))
+        if message.content:
+            chunks.append(msg.TextChunk(message.content))
+        for call in message.tool_calls or ():  # always whole
+            arguments = call.function.arguments
+            if not isinstance(arguments, str):
+                arguments = _encode_json(arguments or {}).decode()
+            chunks.append(
+                msg.CallChunk(self._call_count, name=call.function.name, arguments=arguments)
+            )
+            chunks.append(msg.CallEndChunk(self._call_count))
+            self._call_count += 1
