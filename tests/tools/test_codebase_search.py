@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,30 @@ def test_chunks_have_line_numbers_and_weak_hits_are_only_named() -> None:
         "File path: b.py\nScore: 0.37\nLines: 1-1\nCode Chunk:\n1 | b = 1\n\n"
         "Other matches: c.py:1-4, d.py:7-9"
     )
+
+
+def test_of_a_long_chunk_the_lines_around_the_best_match_are_shown() -> None:
+    lines = [f"x{number} = 0" for number in range(118)]
+    lines[60] = "def remove_expired(items):"
+    (cut,) = re.findall(
+        r"(?s)Lines: 11-128, shown: (\d+)-(\d+)\nCode Chunk:\n(.*)",
+        render("expired items", CodeSearchHit("a.py", 0.9, 11, 128, "\n".join(lines))),
+    )
+    assert int(cut[1]) - int(cut[0]) == 19
+    assert "71 | def remove_expired(items):\n" in cut[2]
+    short = CodeSearchHit("a.py", 0.9, 1, 20, "\n".join(lines[:20]))
+    assert "Lines: 1-20\n" in render("expired", short)
+
+
+def test_eight_hits_are_shown_code_before_documents() -> None:
+    names = ["README.md", *(f"{number}.py" for number in range(10))]
+    text = render("q", *(CodeSearchHit(name, 0.9, 1, 1, "x") for name in names))
+    assert re.findall("File path: (.+)", text) == [f"{number}.py" for number in range(8)]
+    assert text.endswith("Other matches: 8.py:1-1, 9.py:1-1, README.md:1-1")
+
+
+def render(query: str, *hits: CodeSearchHit) -> str:
+    return render_results(query, CodeSearchResult(hits, ""), 100_000)
 
 
 @pytest.mark.requirement("tool:codebase_search:approval")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -10,7 +11,7 @@ from msgspec import Meta, Struct
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, RowKind
-from joey.core.text import number_lines
+from joey.core.text import compile_regex, number_lines
 from joey.errors import TargetNotFoundError, ToolError
 from joey.ports.content import CodeSearchHit, CodeSearchResult
 from joey.ports.tool_context import ToolContext
@@ -28,6 +29,11 @@ from joey.tools.base import (
 MAX_HITS = 12
 _MIN_SCORE_SHARE = 0.4
 """Of the best score; hits below it are only named."""
+_MAX_SHOWN_HITS = 8
+_MAX_HIT_LINES = 20
+_MIN_WORD_CHARS = 3
+_QUERY_WORD_RE = compile_regex(r"[^\W_]+")
+_DOCUMENT_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
 
 
 class CodebaseSearchParams(Struct, frozen=True):
@@ -100,13 +106,19 @@ def render_results(query: str, found: CodeSearchResult, budget: int) -> str:
     note = f"\n\n{found.note}" if found.note else ""
     if not found.hits:
         return f'Nothing in the workspace seems to be about "{query}".{note}'
-    least_score = found.hits[0].score * _MIN_SCORE_SHARE
+    # Code comes before documents that match it equally well.
+    hits = sorted(
+        found.hits, key=lambda hit: (-round(hit.score, 2), hit.path.endswith(_DOCUMENT_SUFFIXES))
+    )
+    least_score = hits[0].score * _MIN_SCORE_SHARE
+    words = {word.lower() for word in _QUERY_WORD_RE.findall(query) if len(word) >= _MIN_WORD_CHARS}
     shown: list[str] = []
     places: list[str] = []
-    for hit in found.hits:
-        text = _format_hit(hit)
+    for hit in hits:
+        text = _format_hit(hit, words)
         budget -= len(text.encode(errors="replace")) + 2
-        if hit.score >= least_score and (budget >= 0 or not shown):
+        is_strong = hit.score >= least_score and len(shown) < _MAX_SHOWN_HITS
+        if is_strong and (budget >= 0 or not shown):
             shown.append(text)
         else:
             places.append(f"{hit.path}:{hit.start_line}-{hit.end_line}")
@@ -115,11 +127,27 @@ def render_results(query: str, found: CodeSearchResult, budget: int) -> str:
     return f"Query: {query}\nResults:\n\n" + "\n\n".join(shown) + note
 
 
-def _format_hit(hit: CodeSearchHit) -> str:
+def _format_hit(hit: CodeSearchHit, words: Collection[str]) -> str:
+    lines = hit.text.split("\n")
+    first = _find_best_window(lines, words)
+    shown = lines[first : first + _MAX_HIT_LINES]
+    start = hit.start_line + first
+    part = f", shown: {start}-{start + len(shown) - 1}" if len(shown) < len(lines) else ""
     return (
-        f"File path: {hit.path}\nScore: {hit.score:.2f}\nLines: {hit.start_line}-{hit.end_line}\n"
-        f"Code Chunk:\n{number_lines(hit.text, hit.start_line).rstrip()}"
+        f"File path: {hit.path}\nScore: {hit.score:.2f}\n"
+        f"Lines: {hit.start_line}-{hit.end_line}{part}\n"
+        f"Code Chunk:\n{number_lines(chr(10).join(shown), start).rstrip()}"
     )
+
+
+def _find_best_window(lines: Sequence[str], words: Collection[str]) -> int:
+    """Where the lines to show begin: those with most words of the query, and a few before them."""
+    counts = [sum(word in line for word in words) for line in map(str.lower, lines)]
+    starts = range(max(0, len(lines) - _MAX_HIT_LINES) + 1)
+    sums = [sum(counts[start : start + _MAX_HIT_LINES]) for start in starts]
+    best = max(sums)
+    fitting = [start for start in starts if sums[start] == best]
+    return fitting[len(fitting) // 2] if fitting[0] else 0
 
 
 def _encode_row(query: str, hits: tuple[CodeSearchHit, ...]) -> str:
