@@ -101,8 +101,11 @@ class MarkdownContext:
 
     @property
     def _is_indented_code(self) -> bool:
-        line = self._line_head.expandtabs(4)
-        return self._can_begin_indented_code and line.startswith("    ")
+        return (
+            self._can_begin_indented_code
+            and self._line_head.startswith((" ", "\t"))
+            and self._line_head.expandtabs(4).startswith("    ")
+        )
 
     def _extend_line(self, piece: str) -> None:
         if not piece:
