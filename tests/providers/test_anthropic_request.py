@@ -20,6 +20,7 @@ from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
 from joey.providers.anthropic import AnthropicRequestBuilder
 from joey.providers.factory import resolve_model
+from joey.providers.services import MISSING_REASONING
 from tests.providers.conversations import (
     CALL_ID,
     DETAILS,
@@ -315,3 +316,17 @@ def test_thoughts_without_a_signature_go_back_to_the_gateway_that_sent_them() ->
     assert sent["content"][0] == {"type": "thinking", "thinking": "Hm.", "signature": ""}
     sent = build(profile, [Message("user", "go"), reply])["messages"][1]
     assert sent["content"] == [{"type": "text", "text": "Yes."}]
+
+
+def test_a_gateway_that_misses_thoughts_gets_empty_ones_with_calls() -> None:
+    profile = Profile(model="deepseek-v4-pro")
+    builder = AnthropicRequestBuilder(
+        profile,
+        resolve_model(profile),
+        legacy=True,
+        host="api.deepseek.com",
+        refused=frozenset({MISSING_REASONING}),
+    )
+    request = ModelRequest("s", make_thinking_turn(ReplySource("anthropic", "claude-opus-5-5")))
+    sent = msgspec.json.decode(b"".join(builder.build_body(request)))["messages"]
+    assert sent[1]["content"][0] == {"type": "thinking", "thinking": "", "signature": ""}

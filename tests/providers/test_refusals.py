@@ -67,6 +67,11 @@ SENT = json.dumps(
             "thinking is enabled but reasoning_content is missing in assistant tool call message",
             MISSING_REASONING,
         ),
+        (
+            400,
+            "The `content[].thinking` in the thinking mode must be passed back to the API.",
+            MISSING_REASONING,
+        ),
         (400, "unknown argument: min_p", None),
         (400, "max_tokens is too large: 99999. This model supports at most 4096.", None),
         (400, "The model does not support reasoning or temperature changes", None),

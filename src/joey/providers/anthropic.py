@@ -26,7 +26,7 @@ from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.conversation_encoder import encode_json as _encode_json
 from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient
-from joey.providers.services import identify_service
+from joey.providers.services import MISSING_REASONING, identify_service
 from joey.providers.sse import ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder, StreamingProvider
 from joey.providers.tool_schema import simplify_schema
@@ -79,6 +79,7 @@ IMAGE_PLACEHOLDER = msg.TextBlock("[An image was here; this model takes no image
 
 _CACHE_CONTROL_JSON = b'"cache_control":{"type":"ephemeral"}'
 _THINKING = "thinking"
+_THOUGHTS = (msg.ThinkingBlock, msg.RedactedThinkingBlock)
 _MIN_THINKING_TOKENS = 1024
 _MAX_THINKING_SHARE = 0.8
 _MIN_ANSWER_TOKENS = 8192
@@ -132,7 +133,7 @@ class AnthropicRequestBuilder(RequestBuilder):
         if parameters.get("thinking", {}).get("type") == "enabled":
             last = self._get_last_reply(messages)
             has_calls = any(isinstance(block, msg.ToolUseBlock) for block in last)
-            if has_calls and not isinstance(last[0], msg.ThinkingBlock | msg.RedactedThinkingBlock):
+            if has_calls and not isinstance(last[0], _THOUGHTS):
                 parameters = {k: v for k, v in parameters.items() if k != "thinking"}
         return _encode_json(parameters)[:-1]
 
@@ -178,6 +179,9 @@ class AnthropicRequestBuilder(RequestBuilder):
                     sent.append(structs.replace(block, extra_content=None))
                 case _:
                     sent.append(_replace_images(block, images=self.model.supports_images))
+        has_calls = any(isinstance(block, msg.ToolUseBlock) for block in sent)
+        if has_calls and MISSING_REASONING in self._refused and not isinstance(sent[0], _THOUGHTS):
+            sent.insert(0, msg.ThinkingBlock("", ""))
         return sent
 
     def _encode_system(self, system: str) -> bytes:

@@ -53,7 +53,9 @@ _DEMANDS = (
     (compile_regex(r"after role '?tool|roles must alternate", re.IGNORECASE), USER_AFTER_TOOL),
     (compile_regex(r"tool call id .{1,80} must be", re.IGNORECASE), CALL_IDS),
     (
-        compile_regex(r"reasoning_content.{0,60}(?:must be passed back|is missing)", re.DOTALL),
+        compile_regex(
+            r"(?:reasoning_content|\.thinking).{0,60}(?:must be passed back|is missing)", re.DOTALL
+        ),
         MISSING_REASONING,
     ),
 )
@@ -67,9 +69,10 @@ def find_refused_name(
     `known` has been refused before, so that it cannot be the reason."""
     if status not in _REFUSING_STATUSES:
         return None
-    for pattern, demand in _DEMANDS:
-        if demand not in known and b'"tool_calls":' in sent and pattern.search(text):
-            return demand
+    if b'"tool_calls":' in sent or b'"tool_use"' in sent:
+        for pattern, demand in _DEMANDS:
+            if demand not in known and pattern.search(text):
+                return demand
     if not _REFUSAL_RE.search(text) or _NOT_REFUSAL_RE.search(text):
         return None
     normalized = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text).lower()
