@@ -130,7 +130,8 @@ class AnthropicRequestBuilder(RequestBuilder):
         """With a budget for thinking, the last reply must begin with thoughts if it made calls; one
         that was made elsewhere does not."""
         parameters = self._parameters
-        if parameters.get("thinking", {}).get("type") == "enabled":
+        thinking = parameters.get("thinking")
+        if isinstance(thinking, dict) and thinking.get("type") == "enabled":
             last = self._get_last_reply(messages)
             has_calls = any(isinstance(block, msg.ToolUseBlock) for block in last)
             if has_calls and not isinstance(last[0], _THOUGHTS):
