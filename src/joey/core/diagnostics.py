@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -22,8 +22,6 @@ _SEVERITY_RE = compile_regex(
 _LEADING_CODE_RE = compile_regex(r"(?P<code>[A-Z]{1,6}\d{2,6}):? +")
 _TRAILING_CODE_RE = compile_regex(r"(?<! ) +\[(?P<code>[\w/-]+)\]$")
 _MAX_MESSAGE_CHARS = 500
-NEW_PROBLEMS_HEADING = "New problems detected after saving the file:"
-_LINE_NUMBER_RE = compile_regex(r"\] \d+ \| ")
 
 
 class Diagnostic(Struct, frozen=True):
@@ -35,6 +33,11 @@ class Diagnostic(Struct, frozen=True):
     message: str
     code: str = ""
     is_error: bool = True
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What stays the same when its line moves."""
+        return self.path, self.source, self.code, self.message
 
 
 def parse_checker_output(report: str, source: str) -> tuple[Diagnostic, ...]:
@@ -68,14 +71,13 @@ def find_new_errors(
     before: Iterable[Diagnostic], after: Iterable[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
     """Errors that were not there before; the line may have moved, the words have not."""
-    known = Counter((each.path, each.source, each.code, each.message) for each in before)
+    known = Counter(each.identity for each in before)
     new: list[Diagnostic] = []
     for problem in after:
-        identity = problem.path, problem.source, problem.code, problem.message
-        if problem.is_error and known[identity] <= 0:
+        if problem.is_error and known[problem.identity] <= 0:
             new.append(problem)
         elif problem.is_error:
-            known[identity] -= 1
+            known[problem.identity] -= 1
     return tuple(new)
 
 
@@ -90,30 +92,12 @@ def format_diagnostics(problems: Iterable[Diagnostic]) -> str:
     )
 
 
-def parse_new_problems(result: str) -> dict[str, frozenset[str]]:
-    """The problems that the result of an edit lists after the heading, by path; where in the file
-    they are is left out."""
-    found: dict[str, frozenset[str]] = {}
-    for section in result.split(f"{NEW_PROBLEMS_HEADING}\n")[1:]:
-        path, *lines = section.partition("\n\n")[0].split("\n")
-        problems = (_remove_line_number(line) for line in lines if line.startswith("- ["))
-        found[path] = found.get(path, frozenset()).union(problems)
-    return found
-
-
-def find_reported(
-    problems: Iterable[Diagnostic], reported: Mapping[str, frozenset[str]]
-) -> Sequence[Diagnostic]:
-    """Those of the problems that were reported before, at whichever line."""
-    return [
-        problem
-        for problem in problems
-        if _remove_line_number(_format_diagnostic(problem)) in reported.get(problem.path, ())
-    ]
-
-
-def _remove_line_number(line: str) -> str:
-    return _LINE_NUMBER_RE.sub("] ", line, count=1)
+def find_remaining(
+    current: Iterable[Diagnostic], reported: Iterable[Diagnostic]
+) -> list[Diagnostic]:
+    """Those of the reported errors that are still there, at whichever line."""
+    known = {each.identity for each in reported}
+    return [each for each in current if each.identity in known]
 
 
 def _format_diagnostic(problem: Diagnostic) -> str:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import Struct, field, structs
 
+from joey.core.diagnostics import Diagnostic
 from joey.core.messages import Message, Part, ReplySource, TextBlock, Usage, UserBlock
 from joey.core.models import ProtocolChangeReason, ToolProtocol
 from joey.core.permissions.policy import SandboxStatus
@@ -318,11 +319,19 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     """Commands that ended: what they returned."""
     signal: str | None = None
     ending: CallEnding | None = None
+    new_errors: tuple[Diagnostic, ...] = ()
+    """Errors that an edit introduced."""
     row_ts: int | None = None
     subtask_usage: TokenUsage | None = field(default=None, name="usage")
     """Of the subtask that did the work, its own subtasks included."""
     subtask_spending: Spending | None = field(default=None, name="spent")
     """What that subtask and those below it took of this run's limits."""
+
+
+class CompletionSentBack(EventBase, frozen=True, tag="completionSentBack"):
+    """A result was not presented: facts speak against it."""
+
+    facts: tuple[str, ...]
 
 
 class ToolFailed(EventBase, frozen=True, tag="taskToolFailed"):
@@ -547,6 +556,7 @@ Durable = (
     | TodosChanged
     | ModeSwitched
     | ProtocolChanged
+    | CompletionSentBack
     | MessageQueued
     | MessageUnqueued
     | SubtaskSpawned

@@ -19,11 +19,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from joey.core.diagnostics import find_reported, format_diagnostics
-from joey.core.events import TaskCompleted, ToolFinished, ToolStarted
+from joey.core.diagnostics import find_remaining, format_diagnostics
+from joey.core.events import CompletionSentBack, TaskCompleted, ToolFinished, ToolStarted
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.completion_facts import (
-    SENT_BACK_TEXT,
     FailedCommand,
     build_failed_command,
 )
@@ -129,15 +128,16 @@ async def _check_facts(task: Task, failed_commands: Sequence[FailedCommand]) -> 
         return
     found = [failed.describe() for failed in (*facts.failed_commands, *failed_commands)]
     files, diagnostics = task.runtime.files, task.runtime.capabilities.diagnostics
-    if diagnostics is not None and facts.edit_problems:
-        current = await diagnostics.check_files([files.resolve(p) for p in facts.edit_problems])
-        errors = find_reported(current, facts.edit_problems)
-        if errors:
+    if diagnostics is not None and facts.edit_errors:
+        paths = dict.fromkeys(error.path for error in facts.edit_errors)
+        current = await diagnostics.check_files([files.resolve(path) for path in paths])
+        if errors := find_remaining(current, facts.edit_errors):
             listed = format_diagnostics(errors[:_MAX_REPORTED_ERRORS])
             found.append(f"An edit left new errors:\n{listed}")
     if found:
+        task.publish(CompletionSentBack(ts=task.next_ts(), facts=tuple(found)))
         raise ToolErrorWithReply(
-            SENT_BACK_TEXT + "\n".join(found),
+            "The result was sent back to the model once: " + "\n".join(found),
             messages_to_model.render_completion_sent_back(found),
             is_informative=True,
         )

@@ -376,6 +376,7 @@ def finish_call(
             exit_code=outcome.exit_code,
             signal=outcome.signal,
             ending=outcome.ending,
+            new_errors=outcome.new_errors,
             row_ts=row_call.row_ts,
             subtask_usage=usage,
             subtask_spending=spent,

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
+from joey.core.diagnostics import Diagnostic
 from joey.core.edits.diff import UnifiedDiff
 from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
 from joey.core.edits.similar import EditFailure
@@ -39,6 +40,7 @@ from joey.tools.file_edit import (
     build_patch,
     compute_similarity,
     format_failed_parts,
+    format_new_errors,
     format_write_result,
     load_original,
     require_editable_text,
@@ -157,14 +159,17 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         self, prepared: PreparedDiff, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         results: list[str] = []
+        new_errors: list[Diagnostic] = []
         failures = list(prepared.failures)
         for plan in prepared.plans:
             if isinstance(plan, DiffFailureWithheldUntilApproval):
                 failures.append(plan.reason)
                 continue
             try:
-                problems = await save_file(ctx, plan.original, plan.new_bytes)
+                errors = await save_file(ctx, plan.original, plan.new_bytes)
+                problems = format_new_errors(errors, ctx.settings)
                 results.append(format_write_result(plan.original, plan.patch, problems=problems))
+                new_errors += errors
                 if plan.applied_blocks.failures:
                     failures.append(_format_failed_blocks(plan))
             except ToolError as error:
@@ -174,6 +179,7 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
         return Outcome(
             "\n\n".join([*results, *failures]),
             is_error=bool(failures),
+            new_errors=tuple(new_errors),
             rows=tuple(
                 (RowKind.ERROR, f"{self.name}: {failure.splitlines()[0]}") for failure in failures
             ),

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, structs
 
+from joey.core.diagnostics import Diagnostic
 from joey.core.edits.diff import DiffStats, UnifiedDiff
 from joey.core.edits.patch import MAX_FAILED_CHUNKS, FailedPatch, apply_chunks
 from joey.core.edits.patch_parser import (
@@ -48,6 +49,7 @@ from joey.tools.file_edit import (
     check_unchanged,
     compute_similarity,
     format_failed_parts,
+    format_new_errors,
     format_write_result,
     load_original,
     remove_file,
@@ -121,9 +123,12 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
         # What is moved is in its new place before it leaves the old one.
         pending = sorted(prepared.drafts, key=lambda draft: draft.new_bytes is None)
         results: list[str] = []
+        new_errors: list[Diagnostic] = []
         for number, draft in enumerate(pending):
             try:
-                results.append(await _write_draft(draft, ctx))
+                text, errors = await _write_draft(draft, ctx)
+                results.append(text)
+                new_errors += errors
             except ToolError as error:
                 if not any(done.is_changed for done in pending[:number]):
                     raise
@@ -137,8 +142,8 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
                     "The patch was carried out in part: the changes above were made, then this"
                     f" failed: {error}{rest}"
                 )
-                return Outcome("\n\n".join(results), is_error=True)
-        return Outcome("\n\n".join(results))
+                return Outcome("\n\n".join(results), is_error=True, new_errors=tuple(new_errors))
+        return Outcome("\n\n".join(results), new_errors=tuple(new_errors))
 
 
 def _find_kind(drafts: Sequence[FileDraft]) -> CallKind:
@@ -156,18 +161,20 @@ def _build_patch_error(reasons: Sequence[str]) -> ToolError:
     return ToolError(f"Failed to process patch: nothing was written.\n\n{listed}")
 
 
-async def _write_draft(draft: FileDraft, ctx: ToolContext) -> str:
+async def _write_draft(draft: FileDraft, ctx: ToolContext) -> tuple[str, tuple[Diagnostic, ...]]:
+    """What was done, and the errors that it introduced."""
     path = draft.resolved_path.path_as_given
     if not draft.is_changed:
-        return f"No changes needed for '{path}'"
+        return f"No changes needed for '{path}'", ()
     if draft.new_bytes is not None:
         like = draft.moved_from.resolved_path if draft.moved_from is not None else None
-        problems = await save_file(ctx, draft.original, draft.new_bytes, like)
-        return format_write_result(draft.original, draft.patch, problems=problems)
+        errors = await save_file(ctx, draft.original, draft.new_bytes, like)
+        problems = format_new_errors(errors, ctx.settings)
+        return format_write_result(draft.original, draft.patch, problems=problems), errors
     await remove_file(ctx, draft.original)
     if draft.moved_to is not None:
-        return f"Successfully moved {path} to {draft.moved_to.path_as_given}"
-    return f"Successfully deleted {path}"
+        return f"Successfully moved {path} to {draft.moved_to.path_as_given}", ()
+    return f"Successfully deleted {path}", ()
 
 
 async def _build_file_patch(draft: FileDraft) -> UnifiedDiff:

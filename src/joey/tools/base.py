@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
+from joey.core.diagnostics import Diagnostic
 from joey.core.models import ModelInfo, ToolProtocol, ToolSpec
 from joey.core.modes import ToolGroup
 from joey.core.parsing.call_names import KnownTool
@@ -94,6 +95,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     """Of a command that ended."""
     signal: str | None = None
     ending: CallEnding | None = None
+    new_errors: tuple[Diagnostic, ...] = ()
+    """Errors that an edit introduced."""
     rows: tuple[tuple[RowKind, str], ...] = ()
     """Rows for the user: (kind, text)."""
 

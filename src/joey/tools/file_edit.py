@@ -14,18 +14,14 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from joey.core.diagnostics import (
-    NEW_PROBLEMS_HEADING,
-    Diagnostic,
-    find_new_errors,
-    format_diagnostics,
-)
+from joey.core.diagnostics import Diagnostic, find_new_errors, format_diagnostics
 from joey.core.edits.diff import DiffStats, UnifiedDiff, build_new_file_diff, build_unified_diff
 from joey.core.edits.encodings import UTF_8, detect_encoding
 from joey.core.edits.similar import EditFailure, format_changed_lines
 from joey.core.file_state import FileStamp
 from joey.core.models import ModelInfo
 from joey.core.path_access import ResolvedPath
+from joey.core.settings import Settings
 from joey.core.text import compile_regex
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
@@ -124,12 +120,12 @@ async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
 
 async def save_file(
     ctx: ToolContext, original: OriginalFile, data: bytes, mode_source: ResolvedPath | None = None
-) -> str:
+) -> tuple[Diagnostic, ...]:
     """Write the file, unless it is no longer the one that the edit was made from.
 
     A new file may take over the mode of another one that it is `mode_source`.
 
-    Returns the problems that the file has now and had not before, in words for the model.
+    Returns the errors that the file has now and had not before.
     """
     path = original.resolved_path
     before = await get_diagnostics(ctx, path) if original.exists else ()
@@ -141,7 +137,7 @@ async def save_file(
         ctx.read_tracker.record_change_reported(path, kind.stamp)
     else:
         ctx.read_tracker.record_seen(path, kind.stamp, data)
-    return await format_new_diagnostics(ctx, path, before)
+    return find_new_errors(before, await get_diagnostics(ctx, path))
 
 
 async def remove_file(ctx: ToolContext, original: OriginalFile) -> None:
@@ -304,18 +300,15 @@ async def get_diagnostics(ctx: ToolContext, path: ResolvedPath) -> Sequence[Diag
     return await problems.check_files([path])
 
 
-async def format_new_diagnostics(
-    ctx: ToolContext, path: ResolvedPath, before: Sequence[Diagnostic]
-) -> str:
-    """The new ones as the model reads them; empty when there are none."""
-    found = find_new_errors(before, await get_diagnostics(ctx, path))
-    if not found:
+def format_new_errors(errors: Sequence[Diagnostic], settings: Settings) -> str:
+    """As the model reads them; empty when there are none."""
+    if not errors:
         return ""
-    most = ctx.settings.max_diagnostic_messages
-    most = len(found) if most < 0 else most
-    text = format_diagnostics(found[:most])
-    more = f"\n... {len(found) - most} more" if len(found) > most else ""
-    return f"\n\n{NEW_PROBLEMS_HEADING}\n{text}{more}"
+    most = settings.max_diagnostic_messages
+    most = len(errors) if most < 0 else most
+    text = format_diagnostics(errors[:most])
+    more = f"\n... {len(errors) - most} more" if len(errors) > most else ""
+    return f"\n\nNew problems detected after saving the file:\n{text}{more}"
 
 
 _MAX_FRAGMENT_CHARS = 500

@@ -48,6 +48,7 @@ from joey.tools.file_edit import (
     build_patch,
     compute_fragment_similarity,
     compute_similarity,
+    format_new_errors,
     format_write_result,
     load_original,
     replace_surrogates,
@@ -159,12 +160,15 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
             case NoTextChange(reason):
                 return Outcome(reason)
             case PlannedTextChange(original, data, change, patch):
-                problems = await save_file(ctx, original, data)
+                errors = await save_file(ctx, original, data)
+                problems = format_new_errors(errors, ctx.settings)
                 result = format_write_result(
                     original, patch, change.stripped_parts, problems, change.notes
                 )
                 return Outcome(
-                    "\n\n".join([result, *change.failures]), is_error=bool(change.failures)
+                    "\n\n".join([result, *change.failures]),
+                    is_error=bool(change.failures),
+                    new_errors=errors,
                 )
 
 

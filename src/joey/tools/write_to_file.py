@@ -36,6 +36,7 @@ from joey.tools.file_edit import (
     OriginalFile,
     build_edit_row_fields,
     build_patch,
+    format_new_errors,
     format_write_result,
     load_original,
     save_file,
@@ -115,16 +116,15 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         self, prepared: PreparedWrite, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         _refuse_if_stale(prepared.original)
-        problems = await save_file(ctx, prepared.original, prepared.new_bytes)
-        return Outcome(
-            format_write_result(
-                prepared.original,
-                prepared.patch,
-                prepared.stripped_parts,
-                problems,
-                prepared.notes,
-            )
+        errors = await save_file(ctx, prepared.original, prepared.new_bytes)
+        result = format_write_result(
+            prepared.original,
+            prepared.patch,
+            prepared.stripped_parts,
+            format_new_errors(errors, ctx.settings),
+            prepared.notes,
         )
+        return Outcome(result, new_errors=errors)
 
 
 def _refuse_if_stale(original: OriginalFile) -> None:

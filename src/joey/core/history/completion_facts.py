@@ -18,14 +18,9 @@ from joey.core.check_commands import (
     is_failure,
     is_known_check,
 )
-from joey.core.diagnostics import parse_new_problems
-from joey.core.history.api import COMPLETION_TOOL_NAME
-from joey.core.task_types import RowKind
+from joey.core.diagnostics import Diagnostic
 from joey.core.text import to_one_line
 from joey.core.tool_calls import COMMAND_TOOL_NAME, EDIT_KINDS, decode_row, get_summary
-
-SENT_BACK_TEXT = "The result was sent back to the model once: "
-"""How the row begins that says why a result was not presented."""
 
 
 class FailedCommand(Struct, frozen=True):
@@ -55,8 +50,8 @@ class CompletionFacts:
         """A result was sent back since the user last said something."""
         self.failed_commands: tuple[FailedCommand, ...] = ()
         """The latest run of each program, where it failed."""
-        self.edit_problems: dict[str, frozenset[str]] = {}
-        """Errors that edits introduced, by path; they may have been fixed since."""
+        self.edit_errors: tuple[Diagnostic, ...] = ()
+        """Errors that edits introduced; they may have been fixed since."""
         self._calls: dict[str, ev.ToolStarted | ev.AskOpened] = {}
         """Calls of the latest reply that have no outcome yet, by their ids."""
 
@@ -71,12 +66,11 @@ class CompletionFacts:
             case ev.ToolFinished():
                 self._apply_outcome(event)
             case ev.TaskCompleted():
-                self.failed_commands, self.edit_problems = (), {}
+                self.failed_commands, self.edit_errors = (), ()
             case ev.UserMessage(is_first=False):
                 self.was_sent_back = False
-            case ev.RowAdded(say=RowKind.ERROR):
-                text = event.text.removeprefix(f"{COMPLETION_TOOL_NAME}: ")
-                self.was_sent_back |= text.startswith(SENT_BACK_TEXT)
+            case ev.CompletionSentBack():
+                self.was_sent_back = True
 
     def _apply_outcome(self, event: ev.ToolFinished) -> None:
         call = self._calls.pop(event.call_id, None)
@@ -90,11 +84,9 @@ class CompletionFacts:
             if isinstance(command, str):
                 self._apply_run(command, event)
         elif get_summary(call).kind in EDIT_KINDS:
-            problems = parse_new_problems(event.content)
-            if problems or not event.is_error:
+            if event.new_errors or not event.is_error:
                 self._apply_edit()
-            for path, found in problems.items():
-                self.edit_problems[path] = self.edit_problems.get(path, frozenset()) | found
+            self.edit_errors += event.new_errors
 
     def _apply_run(self, command: str, event: ev.ToolFinished) -> None:
         failed = build_failed_command(command, event.exit_code, event.signal)
