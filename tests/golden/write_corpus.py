@@ -251,6 +251,19 @@ def refused(protocol: str) -> tuple[list[Turn], Play]:
     return [first, refusal, finish("xml", 3)], play
 
 
+def broken(protocol: str) -> tuple[list[Turn], Play]:
+    """A result that is sent back, because an edit left an error."""
+
+    async def play(client: Client, task_id: str) -> None:
+        await start(client, task_id, "Write it.")
+        await client.answer(task_id, "tool")
+        await client.answer(task_id, "completion_result")
+        await client.wait_for_event("taskFinished", task_id)
+
+    edit = ("write_to_file", {"path": "c.py", "content": "def f(\n"})
+    return [turn(protocol, 1, edit), finish(protocol, 2), finish(protocol, 3)], play
+
+
 CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "work": work,
     "rewind": rewind,
@@ -263,6 +276,7 @@ CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "withdrawn": withdrawn,
     "worktree": worktree,
     "refused": refused,
+    "broken": broken,
 }
 ONLY_NATIVE = {*CASES} - {"work", "rewind", "condense", "subtask"}
 
@@ -307,6 +321,7 @@ async def write_corpus(root: Path) -> None:
     tidy = {str(program.workspace): STAND_INS["workspace"], str(root): STAND_INS["home"]}
     addresses = [each["baseUrl"].removeprefix("http://") for each in profiles.values()]
     tidy |= dict.fromkeys(addresses, STAND_INS["server"])
+    tidy["@127.0.0.1"] = f"@{STAND_INS['server']}"
     copy_tasks(program.home / "tasks", tidy)
 
 
