@@ -280,6 +280,19 @@ REQUIREMENTS: dict[str, Requirement] = {
         "seed 001, API Stream Chunks",
         "Missing choices, late usage and a missing end marker are taken in stride.",
     ),
+    "providers:services:rules": Requirement(
+        "D80",
+        "A task keeps the rules of every provider's service when it is resumed and changes hands.",
+    ),
+    "providers:services:import": Requirement(
+        "D80", "After an import, reasoning and signatures go back to their service unchanged."
+    ),
+    "providers:services:refusals": Requirement(
+        "D80", "What a server refuses once is left out of further requests, also of later runs."
+    ),
+    "providers:services:schemas": Requirement(
+        "D80", "Off OpenAI's own service, tool schemas are plain and optional parameters optional."
+    ),
     "providers:sse:any-split": Requirement(
         "seed 001, API Stream Chunks",
         "Server-sent events come out the same however the bytes are split.",

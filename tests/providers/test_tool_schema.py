@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from joey.providers.tool_schema import simplify_schema
 
 
+@pytest.mark.requirement("providers:services:schemas")
 def test_a_nullable_property_is_optional_and_has_a_plain_type() -> None:
     strict = {
         "type": "object",

@@ -51,6 +51,7 @@ def test_every_provider_has_a_strict_server() -> None:
     assert sorted(each.name for each in SERVICES) == sorted(spec.name for spec in PROVIDER_SPECS)
 
 
+@pytest.mark.requirement("providers:services:rules")
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 async def test_a_task_keeps_the_rules_when_it_is_resumed_and_changes_hands(
     joey: Joey, service: Service
@@ -118,6 +119,7 @@ def make_valid_body(service: Service) -> tuple[dict[str, Any], Issued]:
     return {**body, **wanted, "tools": [tool]}, issued
 
 
+@pytest.mark.requirement("providers:services:import")
 @pytest.mark.parametrize("name", ["gemini", "anthropic", "openrouter", "deepseek"])
 async def test_an_imported_task_goes_back_to_its_service_unchanged(joey: Joey, name: str) -> None:
     (joey.workspace / "a.txt").write_text("hello\n")
@@ -166,6 +168,7 @@ def make_foreign_history() -> Iterator[Message]:
         yield Message("user", (ToolResultBlock(name, "ok"), TextBlock("and now?")))
 
 
+@pytest.mark.requirement("providers:services:refusals")
 async def test_a_refused_parameter_is_left_out_and_remembered(joey: Joey) -> None:
     """Whatever the name of the model or the address says."""
     refused = ("parallel_tool_calls", "stream_options", "min_p", "thinking_mode")
