@@ -168,6 +168,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:ollama-wire": Requirement(
         "D77", "Ollama is spoken to by /api/chat, with num_ctx, keep_alive, tools and thinking."
     ),
+    "local:doctor": Requirement(
+        "D77", "`joey doctor` prints window, abilities and speed of each local server."
+    ),
     "local:lean": Requirement(
         "D77", "Below 24,000 tokens prompt and tools are lean, so that a window of 8k is enough."
     ),

@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from joey.app.model_choice import ModelFlags
 from joey.config.home import resolve_home_and_env
 from joey.config.profiles import find_base_url, load_profiles
-from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec
+from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec, ServedModel
 from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError, ProviderFailureKind, UserError
 from joey.providers.anthropic import build_headers, should_use_legacy_api
@@ -33,6 +33,7 @@ from joey.providers.http_connection import parse_url
 
 REQUEST_TIMEOUT_S = 3.0
 HTTP_NOT_FOUND = 404
+HTTP_LOADING = 503
 CATALOGUE_SOURCE, SERVER_SOURCE = "catalogue", "server"
 
 
@@ -161,6 +162,8 @@ class LocalServer(Struct, frozen=True):
     """Where requests go; what `--base-url` and a profile take."""
     models: tuple[str, ...]
     """What it offers; none when nothing is loaded or pulled yet."""
+    is_loading: bool = False
+    """It is there, and answers nothing before its model is loaded."""
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -183,10 +186,49 @@ async def _probe_local_server(kind: ProviderSpec, env: Mapping[str, str]) -> Loc
         answer = await http_get(url, env, LOCAL_TIMEOUT_S)
     except UserError:
         return None  # nobody is there: the usual case
+    if answer.status == HTTP_LOADING and b"oading model" in answer.body:
+        return LocalServer(kind.name, base, (), is_loading=True)
     names = parse_model_names(answer, "models", "name") if is_ollama else parse_model_names(answer)
     if names is None:
         return None
     return LocalServer(kind.name, f"{root}/v1" if is_ollama else base, tuple(names))
+
+
+class ServerReport(Struct, frozen=True):
+    """A server that was found, and what it says about its first model."""
+
+    server: LocalServer
+    served: ServedModel | None = None
+    tokens_per_second: float | None = None
+    """None if the model is not loaded, or too slow to measure."""
+
+
+async def inspect_local_servers(env: Mapping[str, str]) -> list[ServerReport]:
+    """Those that answer now, with the abilities and the speed of their models. Raises nothing."""
+    servers = await find_local_servers(env)
+    return list(await asyncio.gather(*(_inspect_server(server, env) for server in servers)))
+
+
+async def _inspect_server(server: LocalServer, env: Mapping[str, str]) -> ServerReport:
+    from joey.providers.local_server import ask_about_model, measure_speed
+
+    if not server.models:
+        return ServerReport(server)
+    client = HttpClient(environ=env)
+    headers = {"content-type": "application/json"}
+    asked = (server.provider, server.base_url.removesuffix("/v1"), headers, server.models[0])
+    try:
+        served = await ask_about_model(*asked, client)
+        return ServerReport(server, served, await measure_speed(*asked, client))
+    finally:
+        await client.close()
+
+
+def get_window_advice(provider: str, model: str) -> str:
+    """How to get a larger window from a local server."""
+    from joey.providers.local_server import get_window_advice as get_advice
+
+    return get_advice(provider, model)
 
 
 def parse_model_names(

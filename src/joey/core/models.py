@@ -14,6 +14,8 @@ from msgspec import Struct, field, structs
 from joey.core.messages import Message, Usage
 
 SMALL_WINDOW_TOKENS = 24_000
+MIN_WINDOW_TOKENS = 5_000
+"""In a smaller window not even the lean form of prompt and tools leaves room for a task."""
 
 
 class ToolProtocol(StrEnum):

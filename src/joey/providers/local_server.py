@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,8 @@ _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_OUTPUT_SHARE = 0.2
 _RECOMMENDED_WINDOW = 16_384
 _DEFAULT_NUM_CTX = 32_768
+_MEASURED_TOKENS = 16
+_MEASURE_TIMEOUT_S = 8.0
 _WINDOW_ADVICE = {
     "ollama": "set `contextWindow` of the profile to {window}, or use a model with a larger window",
     "lmstudio": "load it with `lms load {model} --context-length {window}`",
@@ -59,8 +62,7 @@ class LocalServerProvider(OpenAiProvider):
 
     @property
     def window_advice(self) -> str:
-        advice = _WINDOW_ADVICE[self._service.provider_name]
-        return advice.format(model=self.model.id, window=_RECOMMENDED_WINDOW)
+        return get_window_advice(self._service.provider_name, self.model.id)
 
     async def prepare(self) -> None:
         known = self._served
@@ -94,6 +96,10 @@ class LocalServerProvider(OpenAiProvider):
 
     def _apply(self, served: ServedModel) -> None:
         self._set_model(limit_model(self._listed_model, served, self._profile))
+
+
+def get_window_advice(kind: str, model: str) -> str:
+    return _WINDOW_ADVICE[kind].format(model=model, window=_RECOMMENDED_WINDOW)
 
 
 def limit_model(model: ModelInfo, served: ServedModel, profile: Profile) -> ModelInfo:
@@ -134,6 +140,32 @@ async def ask_about_model(
         return None  # the request itself will tell what is wrong
 
 
+async def measure_speed(
+    kind: str, root_url: str, headers: Mapping[str, str], model: str, http: HttpClient
+) -> float | None:
+    """Tokens a second of a short reply; None if the model is not loaded, or takes too long."""
+    client = _JsonClient(http, headers, root_url)
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": "Count from 1 to 20."}],
+        "max_tokens": _MEASURED_TOKENS,
+    }
+    try:
+        async with asyncio.timeout(_MEASURE_TIMEOUT_S):
+            if kind == "ollama" and not _find_running(await client.get("/api/ps"), model):
+                return None
+            started = time.monotonic()
+            answer = await client.post("/v1/chat/completions", body)
+            elapsed = time.monotonic() - started
+    except (TimeoutError, UserError):
+        return None
+    stated = _get_object(answer, "timings").get("predicted_per_second")  # llama.cpp
+    if isinstance(stated, int | float) and stated > 0:
+        return float(stated)
+    count = _get_count(_get_object(answer, "usage"), "completion_tokens")
+    return count / elapsed if count else None
+
+
 class _JsonClient:
     def __init__(self, http: HttpClient, headers: Mapping[str, str], root: str) -> None:
         self._http = http
@@ -167,15 +199,7 @@ async def _ask_ollama(client: _JsonClient, model: str) -> ServedModel | None:
     details = _get_object(shown, "model_info")
     architecture = details.get("general.architecture")
     largest = _get_count(details, f"{architecture}.context_length")
-    loaded = next(
-        (
-            _get_count(each, "context_length")
-            for each in _get_list(running, "models")
-            if model in (each.get("name"), each.get("model"), f"{each.get('name')}:latest")
-            or f"{model}:latest" == each.get("name")
-        ),
-        None,
-    )
+    loaded = _get_count(_find_running(running, model), "context_length")
     abilities = shown.get("capabilities")
     if largest is None and loaded is None and not isinstance(abilities, list):
         return None
@@ -185,6 +209,12 @@ async def _ask_ollama(client: _JsonClient, model: str) -> ServedModel | None:
         native_tools="tools" in abilities if isinstance(abilities, list) else None,
         images="vision" in abilities if isinstance(abilities, list) else None,
     )
+
+
+def _find_running(running: Any, model: str) -> dict[str, Any]:
+    names = (model, f"{model}:latest")
+    found = (each for each in _get_list(running, "models") if each.get("name") in names)
+    return next(found, {})
 
 
 def _choose_num_ctx(stated: int | None, loaded: int | None, largest: int | None) -> int:

@@ -28,8 +28,10 @@ from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.models import (
     HTTP_NOT_FOUND,
     LOCAL_PROVIDERS,
-    find_local_servers,
+    ServerReport,
     find_missing_endpoint,
+    get_window_advice,
+    inspect_local_servers,
     request_models,
 )
 from joey.app.options import make_options
@@ -37,6 +39,7 @@ from joey.app.profiles import ProfileAdmin
 from joey.app.sandbox import detect_sandbox
 from joey.app.settings import SettingsAdmin
 from joey.cli.arguments import EDIT_SETTINGS_COMMAND
+from joey.core.models import MIN_WINDOW_TOKENS
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
@@ -373,18 +376,47 @@ def repair_profiles() -> Iterator[str]:
 
 
 def check_local_servers() -> Finding:
-    servers = asyncio.run(find_local_servers(os.environ))
-    if not servers:
+    reports = asyncio.run(inspect_local_servers(os.environ))
+    if not reports:
         looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
         return _ok(f"none running (looked for {looked})")
-    listed = []
-    for each in servers:
-        more = f" and {len(each.models) - 3} more" if len(each.models) > 3 else ""
-        models = ", ".join(each.models[:3]) + more or "no model is loaded yet"
-        listed.append(f"{each.provider} at {each.base_url}: {models}")
+    listed = "; ".join(map(_describe_server, reports))
+    problems = [advice for each in reports if (advice := _explain_small_window(each))]
+    if problems:
+        return _warn(listed, " ".join(problems))
+    servers = [each.server for each in reports]
     usable = next((each for each in servers if each.models), servers[0])
-    advice = f"To use it: joey {shlex.join(usable.flags)}"
-    return _ok("; ".join(listed), advice)
+    return _ok(listed, f"To use it: joey {shlex.join(usable.flags)}")
+
+
+def _describe_server(report: ServerReport) -> str:
+    server, served = report.server, report.served
+    where = f"{server.provider} at {server.base_url}"
+    if server.is_loading:
+        return f"{where}: loading its model"
+    if not server.models:
+        return f"{where}: no model is loaded yet"
+    facts = []
+    if served is not None and served.context_window:
+        facts.append(f"window {served.context_window:,}")
+    if served is not None and served.native_tools is not None:
+        facts.append("tools" if served.native_tools else "no tools: calls as XML")
+    if served is not None and served.images:
+        facts.append("images")
+    if report.tokens_per_second is not None:
+        facts.append(f"{report.tokens_per_second:.1f} tokens/s")
+    first = server.models[0] + (f" ({', '.join(facts)})" if facts else "")
+    more = f" and {len(server.models) - 3} more" if len(server.models) > 3 else ""
+    return f"{where}: {', '.join((first, *server.models[1:3]))}{more}"
+
+
+def _explain_small_window(report: ServerReport) -> str:
+    window = report.served.context_window if report.served is not None else None
+    if window is None or window >= MIN_WINDOW_TOKENS:
+        return ""
+    model = report.server.models[0]
+    advice = get_window_advice(report.server.provider, model)
+    return f"The window of {model} is too small for joey: {advice}."
 
 
 def check_model() -> Finding:
