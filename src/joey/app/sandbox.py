@@ -86,7 +86,7 @@ def find_likely_sandbox(settings: Settings) -> SandboxStatus:
 async def check_unattended_sandbox(settings: Settings) -> None:
     """Refuse a run that allows everything when no sandbox works, unless the user turned it off.
     Raises ConfigError."""
-    if find_likely_sandbox(settings) != SandboxLevel.NONE:
+    if find_likely_sandbox(settings) != "none":
         return  # Before the first command it is tried all the same.
     report = await asyncio.to_thread(detect_sandbox)
     if report.level is SandboxLevel.NONE:

@@ -39,7 +39,7 @@ _DOCUMENT_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
 class CodebaseSearchParams(Struct, frozen=True):
     query: Annotated[
         str,
-        Meta(description="What the code is about, in plain words or by names that occur in it."),
+        Meta(description="What the code is about, in plain terms or by names that occur in it."),
     ]
     path: Annotated[
         str | None,
@@ -111,11 +111,11 @@ def render_results(query: str, found: CodeSearchResult, budget: int) -> str:
         found.hits, key=lambda hit: (-round(hit.score, 2), hit.path.endswith(_DOCUMENT_SUFFIXES))
     )
     least_score = hits[0].score * _MIN_SCORE_SHARE
-    words = {word.lower() for word in _QUERY_WORD_RE.findall(query) if len(word) >= _MIN_WORD_CHARS}
+    terms = {word.lower() for word in _QUERY_WORD_RE.findall(query) if len(word) >= _MIN_WORD_CHARS}
     shown: list[str] = []
     places: list[str] = []
     for hit in hits:
-        text = _format_hit(hit, words)
+        text = _format_hit(hit, terms)
         budget -= len(text.encode(errors="replace")) + 2
         is_strong = hit.score >= least_score and len(shown) < _MAX_SHOWN_HITS
         if is_strong and (budget >= 0 or not shown):
@@ -127,9 +127,9 @@ def render_results(query: str, found: CodeSearchResult, budget: int) -> str:
     return f"Query: {query}\nResults:\n\n" + "\n\n".join(shown) + note
 
 
-def _format_hit(hit: CodeSearchHit, words: Collection[str]) -> str:
+def _format_hit(hit: CodeSearchHit, terms: Collection[str]) -> str:
     lines = hit.text.split("\n")
-    first = _find_best_window(lines, words)
+    first = _find_best_window(lines, terms)
     shown = lines[first : first + _MAX_HIT_LINES]
     start = hit.start_line + first
     part = f", shown: {start}-{start + len(shown) - 1}" if len(shown) < len(lines) else ""
@@ -140,9 +140,9 @@ def _format_hit(hit: CodeSearchHit, words: Collection[str]) -> str:
     )
 
 
-def _find_best_window(lines: Sequence[str], words: Collection[str]) -> int:
+def _find_best_window(lines: Sequence[str], terms: Collection[str]) -> int:
     """Where the lines to show begin: those with most words of the query, and a few before them."""
-    counts = [sum(word in line for word in words) for line in map(str.lower, lines)]
+    counts = [sum(word in line for word in terms) for line in map(str.lower, lines)]
     starts = range(max(0, len(lines) - _MAX_HIT_LINES) + 1)
     sums = [sum(counts[start : start + _MAX_HIT_LINES]) for start in starts]
     best = max(sums)
