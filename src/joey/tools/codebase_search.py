@@ -39,7 +39,7 @@ _DOCUMENT_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
 class CodebaseSearchParams(Struct, frozen=True):
     query: Annotated[
         str,
-        Meta(description="What the code is about, in plain terms or by names that occur in it."),
+        Meta(description="What the code is about, in plain words or by names that occur in it."),
     ]
     path: Annotated[
         str | None,
