@@ -30,7 +30,7 @@ async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) 
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     async with ModelServer([reading("a.txt"), DONE]) as server:
         done = await joey.run("-p", *reach(server.url), "look at a.txt")
-        assert f"joey: talking to {server.url} as to anthropic\n" in done.err
+        assert f"joey: using {server.url} (Anthropic protocol)\n" in done.err
     assert (done.code, done.out) == (0, "All **done**.\n")
     assert "· Read a.txt" in done.err
     task_id = joey.tasks[0].name.removeprefix("task_")
@@ -42,7 +42,7 @@ async def test_an_address_of_the_environment_is_shown_and_named_when_wrong(joey:
     async with ModelServer([Turn(fail(404, "no such model"))]) as server:
         address = {"ANTHROPIC_API_KEY": "k" * 20, "ANTHROPIC_BASE_URL": server.url}
         done = await joey.run("-p", "do it", env={**joey.env, **address})
-        assert f"joey: talking to {server.url} as to anthropic\n" in done.err
+        assert f"joey: using {server.url} (Anthropic protocol)\n" in done.err
         assert f"and ANTHROPIC_BASE_URL, which is {server.url}." in done.err
     assert done.code == 78
     assert "'default'" not in done.err

@@ -207,6 +207,7 @@ async def test_the_second_flag_and_the_setting_count(
         ("npm error code EAI_AGAIN", 0, SandboxLevel.FULL, True),
         ("npm error code EAI_AGAIN", 0, SandboxLevel.NONE, False),
         ("1 test failed", 1, SandboxLevel.FULL, False),
+        ("/tmp/x/python: No such file or directory", 127, SandboxLevel.FULL, False),
     ],
 )
 def test_the_model_is_informed_when_the_sandbox_may_be_the_reason(
@@ -214,6 +215,17 @@ def test_the_model_is_informed_when_the_sandbox_may_be_the_reason(
 ) -> None:
     outcome = add_sandbox_note(Outcome(text, exit_code=code), SandboxReport(level), Settings())
     assert ("ran in a sandbox" in outcome.text) is is_mentioned
+
+
+def test_the_sandbox_is_explained_once_and_then_only_the_failure_is_named() -> None:
+    outcome = Outcome("Exit code: 6\nOutput:\ncurl: (6) Could not resolve host: a.org", exit_code=6)
+    report = SandboxReport(SandboxLevel.FULL)
+    first = add_sandbox_note(outcome, report, Settings())
+    again = add_sandbox_note(outcome, report, Settings(), is_known=True)
+    assert "reaches no network but 127.0.0.1" in first.text
+    assert again.text.removeprefix(outcome.text) == (
+        "\n\nThe sandbox has no such network access: curl: (6) Could not resolve host: a.org"
+    )
 
 
 async def none_needed(plan: dict[str, Any]) -> SupervisorTransport:

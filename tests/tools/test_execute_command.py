@@ -36,15 +36,11 @@ async def run(ctx: ToolContext, **arguments: Any) -> Outcome:
 
 
 @pytest.mark.requirement("tool:execute_command:success")
-async def test_a_success_reports_directory_exit_code_and_output(
+async def test_a_success_reports_exit_code_and_output(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
     outcome = await run(make_context(tmp_path, terminal), command="echo hello")
-    cwd = (tmp_path / "work").resolve()
-    assert outcome.text == (
-        f"Command executed in terminal within working directory '{cwd}'. Exit code: 0\n"
-        "Output:\nhello\n"
-    )
+    assert outcome.text == "Exit code: 0\nOutput:\nhello\n"
     assert not outcome.is_error
     assert outcome.rows == (("command_output", "hello\n"),)
 
@@ -73,7 +69,7 @@ async def test_a_failure_is_a_result_and_not_an_error(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
     outcome = await run(make_context(tmp_path, terminal), command="echo no >&2; exit 3")
-    assert "not successful.\nExit code: 3\nOutput:\nno\n" in outcome.text
+    assert outcome.text == "Exit code: 3\nOutput:\nno\n"
     assert not outcome.is_error
 
 
@@ -149,7 +145,9 @@ async def test_the_directory_may_be_relative(
     ctx = make_context(tmp_path, terminal)
     (ctx.files.root / "sub").mkdir()
     wanted = ctx.files.root / "sub" if cwd else ctx.files.root
-    assert f"Output:\n{wanted}\n" in (await run(ctx, command="pwd", cwd=cwd)).text
+    where = f" in {wanted}" if cwd else ""
+    text = (await run(ctx, command="pwd", cwd=cwd)).text
+    assert text == f"Exit code: 0{where}\nOutput:\n{wanted}\n"
 
 
 async def test_the_directory_may_be_absolute_and_the_claim_says_that_it_is_outside(
@@ -200,10 +198,9 @@ async def test_one_byte_more_is_kept_in_a_file_and_shown_by_its_ends(
     ctx = make_context(tmp_path, terminal)
     outcome = await run(ctx, command="head -c 10240 /dev/zero | tr '\\0' x; printf E")
     assert outcome.text == (
-        f"Command executed in '{ctx.files.root}'. Exit code: 0\n\n"
-        f"Output (10.0KB) persisted. Artifact ID: cmd-{ROW_TS}.txt\n\n"
+        f"Exit code: 0\nOutput is 10.0KB; saved as cmd-{ROW_TS}.txt\n"
         f"Preview:\n{'x' * 5120}\n[...1 bytes omitted...]\n{'x' * 5119}E\n\n"
-        "Use read_command_output with this artifact ID to read or search all of it."
+        "Read or search all of it with read_command_output."
     )
     assert (ctx.artifacts_directory / f"cmd-{ROW_TS}.txt").read_bytes() == b"x" * 10240 + b"E"
 
@@ -225,9 +222,7 @@ async def test_after_the_models_time_the_command_goes_on_in_the_background(
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     outcome = await run(ctx, command=f"echo serving; read < {gate}; echo bye", timeout=2)
-    assert outcome.text.startswith(
-        f"The command is still running in '{ctx.files.root}'.\nOutput so far:\nserving\n"
-    )
+    assert outcome.text.startswith("The command is still running.\nOutput so far:\nserving\n")
     assert f"cmd-{ROW_TS}.txt" in outcome.text
     assert not outcome.is_error
 

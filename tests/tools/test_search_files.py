@@ -35,18 +35,15 @@ async def test_hits_are_grouped_by_file_with_numbered_context(ctx: ToolContext) 
     (root / "b.py").write_text("\n" * 999 + "def three():\n")
     assert await search(ctx, regex=r"^def \w+") == (
         "Found 3 matching lines.\n\n"
-        "# b.py\n 999 | \n>1000 | def three():\n----\n\n"
+        "# b.py\n 999 | \n>1000 | def three():\n\n"
         "# src/a.py\n   2 | \n>  3 | def one():\n   4 |     pass\n----\n"
-        "   7 | \n>  8 | def two():\n----"
+        "   7 | \n>  8 | def two():"
     )
 
 
 async def test_one_hit_and_none_are_counted_too(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle\n")
-    assert (
-        await search(ctx, regex="needle")
-        == "Found 1 matching line.\n\n# a.txt\n>  1 | needle\n----"
-    )
+    assert await search(ctx, regex="needle") == "Found 1 matching line.\n\n# a.txt\n>  1 | needle"
     assert await search(ctx, regex="haystack") == "Found 0 matching lines."
 
 
@@ -63,7 +60,7 @@ async def test_matching_lines_are_counted_not_groups_of_them(ctx: ToolContext) -
     text = await search(ctx, regex="needle")
     assert text == (
         "Found 3 matching lines.\n\n"
-        "# a.txt\n>  1 | needle\n>  2 | needle\n   3 | hay\n>  4 | needle\n----"
+        "# a.txt\n>  1 | needle\n>  2 | needle\n   3 | hay\n>  4 | needle"
     )
 
 
@@ -81,16 +78,27 @@ async def test_a_pattern_that_no_file_matches_says_so(ctx: ToolContext) -> None:
 async def test_a_name_cannot_look_like_the_name_of_another_file(ctx: ToolContext) -> None:
     (ctx.files.root / "a\n\n# README.md").write_text("needle\n")
     text = await search(ctx, regex="needle")
-    assert text == "Found 1 matching line.\n\n# a\\n\\n# README.md\n>  1 | needle\n----"
+    assert text == "Found 1 matching line.\n\n# a\\n\\n# README.md\n>  1 | needle"
 
 
 @pytest.mark.requirement("tool:search_files:success")
+@pytest.mark.parametrize(("count", "has_context"), [(20, True), (21, False)])
+async def test_many_matches_are_shown_without_context(
+    ctx: ToolContext, count: int, has_context: bool
+) -> None:
+    (ctx.files.root / "a.txt").write_text("needle\nhay\nhay\nhay\n" * count)
+    text = await search(ctx, regex="needle")
+    assert text.startswith(f"Found {count} matching lines.")
+    assert ("| hay" in text) is has_context
+    assert text.count("\n----\n") == (count - 1 if has_context else 0)
+
+
 async def test_too_many_hits_say_so(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle\n\n\n\n" * 400)
     text = await search(ctx, regex="needle")
     assert text.startswith("Showing the first 300 matching lines; there are more. ")
-    assert text.count("----") == 300
-    assert text.endswith("----")
+    assert text.endswith("\n>1193 | needle\n>1197 | needle")
+    assert "----" not in text
 
 
 @pytest.mark.parametrize("lines", [3, 2_000])
@@ -109,7 +117,7 @@ async def test_what_does_not_fit_into_the_window_is_left_out_and_it_is_said(
 async def test_long_lines_are_cut(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle" + "x" * 1000 + "\n")
     text = await search(ctx, regex="needle")
-    assert f">  1 | needle{'x' * 494} [truncated...]\n" in text
+    assert f">  1 | needle{'x' * 494} [truncated...]" in text
 
 
 async def test_the_row_has_the_results_before_anybody_is_asked(ctx: ToolContext) -> None:
@@ -122,7 +130,7 @@ async def test_the_row_has_the_results_before_anybody_is_asked(ctx: ToolContext)
         "regex": "ne+dle",
         "filePattern": None,
         "isOutsideWorkspace": False,
-        "content": "Found 1 matching line.\n\n# a.txt\n>  1 | needle\n----",
+        "content": "Found 1 matching line.\n\n# a.txt\n>  1 | needle",
     }
 
 

@@ -47,7 +47,7 @@ async def listed(ctx: ToolContext, path: str = ".", recursive: bool = True) -> s
 async def test_special_files_are_passed_over_by_a_search(ctx: ToolContext) -> None:
     names = make_special_files(ctx.files.root)
     (ctx.files.root / "a.txt").write_text("needle\n")
-    assert await search(ctx, "needle") == "Found 1 matching line.\n\n# a.txt\n>  1 | needle\n----"
+    assert await search(ctx, "needle") == "Found 1 matching line.\n\n# a.txt\n>  1 | needle"
     for name in (*names, "/dev/zero"):
         with pytest.raises(ToolError, match=r"Cannot search .*: it is neither|does not exist"):
             await search(ctx, "needle", name)
@@ -72,7 +72,7 @@ async def test_a_huge_file_does_not_hold_up_a_search(ctx: ToolContext) -> None:
     (ctx.files.root / "z.txt").write_text("needle\n")
     with limit_peak_memory(16):
         text = await search(ctx, "needle|^$")
-    assert "# z.txt\n>  1 | needle\n" in text
+    assert "# z.txt\n>  1 | needle" in text
     (ctx.files.root / "small.bin").write_bytes(b"\0\nneedle\n")
     with pytest.raises(ToolError, match=r"small\.bin is a binary file"):
         await search(ctx, "needle", "small.bin")
@@ -88,7 +88,7 @@ async def test_matches_in_a_line_of_a_hundred_megabytes_are_cut(ctx: ToolContext
     with limit_peak_memory(16):
         text = await search(ctx, "x")
     assert text.startswith("Found 2 matching lines.\n\n# a.min.js\n>  1 | xxx")
-    assert "[truncated...]\n   2 | needle\n----\n\n# b.txt\n>  1 | x\n" in text
+    assert "[truncated...]\n   2 | needle\n\n# b.txt\n>  1 | x" in text
     assert len(text) < 2000
 
 
@@ -101,7 +101,7 @@ async def test_a_line_that_fits_no_memory_does_not_spoil_the_search(
     make_long_line(ctx.files.root / "a.min.js")
     (ctx.files.root / "b.txt").write_text("needle\n")
     text = await search(ctx, "needle")
-    assert "Found 1 matching line.\n\n# b.txt\n>  1 | needle\n" in text
+    assert "Found 1 matching line.\n\n# b.txt\n>  1 | needle" in text
     assert "Note: Files of more than 64MB were not searched" in text
     with pytest.raises(ToolError, match="a line that is too long"):
         await search(ctx, "needle", "a.min.js")
@@ -149,7 +149,7 @@ async def test_a_warning_about_a_binary_file_is_not_taken_for_a_name(ctx: ToolCo
     (ctx.files.root / "a.bin").write_bytes(b"needle\n" + b"text\n" * 100_000 + b"\0needle\n")
     (ctx.files.root / "b.txt").write_text("needle\n")
     text = await search(ctx, "needle")
-    assert "# b.txt\n>  1 | needle\n" in text
+    assert "# b.txt\n>  1 | needle" in text
     assert "WARNING" not in text
 
 

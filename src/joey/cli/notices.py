@@ -35,11 +35,15 @@ def format_banner(options: ResolvedTaskOptions) -> str:
     return f"joey {__version__} · {model} · {format_directory(workspace)}"
 
 
+_PROTOCOL_NAMES = {"anthropic": "Anthropic", "openai": "OpenAI", "ollama": "Ollama"}
+
+
 def describe_endpoint(provider: str, base_url: str | None) -> str:
     """Where a task's words go, when that is not the provider's own address; else nothing."""
     if not base_url:
         return ""
-    return f"talking to {_format_redacted_url(base_url)} as to {provider}"
+    protocol = _PROTOCOL_NAMES.get(provider, provider)
+    return f"using {_format_redacted_url(base_url)} ({protocol} protocol)"
 
 
 def _format_redacted_url(url: str) -> str:

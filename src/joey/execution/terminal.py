@@ -46,6 +46,7 @@ class LocalTerminal:
         self._shell_arguments = find_shell(self._env.get("PATH"))
         self._kill_grace_s = kill_grace
         self._exit_grace_s = exit_grace
+        self.is_sandbox_explained = False
         self._started_count = 0
         self._commands: list[LocalCommand] = []
 

@@ -96,6 +96,9 @@ class Terminal(Protocol):
     def detach_foreground(self) -> bool:
         """Leave the commands that are waited for in the background; False when there are none."""
 
+    is_sandbox_explained: bool
+    """The model has been told what the sandbox bars."""
+
     async def get_sandbox_report(self) -> SandboxReport | None:
         """How far commands are confined here; None when the user has switched that off."""
 

@@ -116,19 +116,20 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             async with asyncio.timeout(limit):
                 end = await running.wait(wait_s)
         except TimeoutError:
-            return build_timeout_outcome(
-                CommandReport(running, artifact, ctx.settings), ctx.settings
-            )
+            return build_timeout_outcome(CommandReport(running, artifact, ctx), ctx.settings)
         finally:
             live.close()
         running.is_expected_to_end = end is None and prepared.timeout is None
-        outcome = build_command_outcome(CommandReport(running, artifact, ctx.settings), end)
+        outcome = build_command_outcome(CommandReport(running, artifact, ctx), end)
         report = await ctx.terminal.get_sandbox_report()
         if report is not None and report.level is not SandboxLevel.NONE:
             hidden = await asyncio.to_thread(find_hidden_paths, outcome.text, ctx.terminal)
             if hidden:
                 return structs.replace(outcome, text=outcome.text + _render_hidden_paths(hidden))
-        return add_sandbox_note(outcome, report, ctx.settings)
+        is_known = ctx.terminal.is_sandbox_explained
+        noted = add_sandbox_note(outcome, report, ctx.settings, is_known=is_known)
+        ctx.terminal.is_sandbox_explained |= noted is not outcome
+        return noted
 
 
 def _clean_command(command: str) -> str:
@@ -182,10 +183,11 @@ _CORE_DUMP_SIGNALS = frozenset({"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFP
 class CommandReport:
     """The output of a command as it is told: whole, or a preview and where the rest is kept."""
 
-    def __init__(self, running: RunningCommand, artifact: Path, settings: Settings) -> None:
-        budget = PREVIEW_BYTES_BY_SETTING[settings.terminal_output_preview_size]
+    def __init__(self, running: RunningCommand, artifact: Path, ctx: ToolContext) -> None:
+        budget = PREVIEW_BYTES_BY_SETTING[ctx.settings.terminal_output_preview_size]
         self.artifact_path = artifact
-        self.cwd = running.cwd.as_posix()
+        self.where = "" if running.cwd == ctx.files.root else f" in {running.cwd.as_posix()}"
+        """Told if it is not the workspace."""
         self.total_bytes = running.output_bytes
         self.is_truncated = self.total_bytes > budget
         self.output = running.render_truncated(budget)
@@ -206,23 +208,20 @@ class CommandReport:
             "" if kept >= self.total_bytes else f" (only the first {format_size(kept)} are kept)"
         )
         return (
-            f"Output ({format_size(self.total_bytes)}) persisted{missing}."
-            f" Artifact ID: {self.artifact_path.name}\n\nPreview:\n{self.output}\n\n"
-            "Use read_command_output with this artifact ID to read or search all of it."
+            f"Output is {format_size(self.total_bytes)}; saved as {self.artifact_path.name}"
+            f"{missing}\nPreview:\n{self.output}\n\n"
+            "Read or search all of it with read_command_output."
         )
 
 
 def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Outcome:
     if end is None:
         return Outcome(_format_still_running(report), rows=report.rows, ending=CallEnding.RUNNING)
-    status = format_exit_status(end)
+    text = f"{format_exit_status(end)}{report.where}\n"
     if report.is_truncated:
-        text = f"Command executed in '{report.cwd}'. {status}\n\n{report.format_persisted_output()}"
+        text += report.format_persisted_output()
     else:
-        text = (
-            f"Command executed in terminal within working directory '{report.cwd}'. {status}\n"
-            f"Output:\n{report.output}"
-        )
+        text += f"Output:\n{report.output}"
         if not end.has_background_processes:
             _remove_file(report.artifact_path)
     if end.has_background_processes:
@@ -241,7 +240,7 @@ def _format_still_running(report: CommandReport) -> str:
         else f"Output so far:\n{report.output}"
     )
     return (
-        f"The command is still running in '{report.cwd}'.\n{shown}\n\n"
+        f"The command is still running{report.where}.\n{shown}\n\n"
         "It continues in the background; you will see new output with the next messages. Call"
         f" read_command_output with artifact_id {report.artifact_path.name} and `wait` (seconds) to"
         " wait for its end, or `stop` to end it."
@@ -259,7 +258,7 @@ def build_timeout_outcome(report: CommandReport, settings: Settings) -> Outcome:
     else:
         shown = f"Output:\n{report.output}"
         _remove_file(report.artifact_path)
-    text = f"Command executed in '{report.cwd}'. {problem}\n{shown}"
+    text = f"{problem}\n{shown}"
     return Outcome(text, is_error=True, rows=(*report.rows, (RowKind.ERROR, problem)))
 
 
@@ -270,12 +269,8 @@ def format_exit_status(end: CommandExit) -> str:
     match end.exit_code:
         case None:
             return "Exit code: <undefined, notify user>"
-        case 0:
-            return "Exit code: 0"
         case code:
-            return (
-                f"The command was not successful.\nExit code: {code}{_describe_likely_signal(code)}"
-            )
+            return f"Exit code: {code}{_describe_likely_signal(code)}"
 
 
 def _describe_likely_signal(code: int) -> str:
@@ -295,7 +290,7 @@ def _remove_file(path: Path) -> None:
 
 _SANDBOX_ERROR_RE = compile_regex(
     "Read-only file system|Permission denied|Operation not permitted|resource busy|EROFS|EACCES"
-    "|EPERM|ECONNREFUSED|Connection refused|Failed to connect|No such file or directory"
+    "|EPERM|ECONNREFUSED|Connection refused|Failed to connect"
 )
 _MISSING_FILE_RE = compile_regex("No such file|not found|cannot access|Permission denied")
 _ABSOLUTE_PATH_RE = compile_regex(r"""(?<![\w.])/[^\s:;,'"`‘’()<>|&]+""")
@@ -316,6 +311,7 @@ _NO_LOOPBACK_NOTE = (
     " user that commands can use 127.0.0.1 once bubblewrap is installed."
 )
 _MAX_SHOWN_HOSTS = 20
+_MAX_NOTED_CHARS = 200
 
 
 def find_hidden_paths(output: str, terminal: Terminal) -> list[str]:
@@ -334,8 +330,11 @@ def _render_hidden_paths(paths: Sequence[str]) -> str:
     )
 
 
-def add_sandbox_note(outcome: Outcome, report: SandboxReport | None, settings: Settings) -> Outcome:
-    """A failure that looks like a barrier of the sandbox, with what the sandbox bars."""
+def add_sandbox_note(
+    outcome: Outcome, report: SandboxReport | None, settings: Settings, *, is_known: bool = False
+) -> Outcome:
+    """A failure that looks like a barrier of the sandbox, with what the sandbox bars; if that
+    `is_known`, only with the line that shows it."""
     level = SandboxLevel.NONE if report is None else report.level
     has_no_sockets = level is SandboxLevel.LANDLOCK and settings.sandbox_network == "off"
     if has_no_sockets and _REFUSED_SOCKET_RE.search(outcome.text):
@@ -344,6 +343,12 @@ def add_sandbox_note(outcome: Outcome, report: SandboxReport | None, settings: S
     is_offline = settings.sandbox_network != "all" and _NETWORK_ERROR_RE.search(outcome.text)
     if level is SandboxLevel.NONE or not (is_barred or is_offline):
         return outcome
+    if is_known:
+        pattern = _NETWORK_ERROR_RE if is_offline else _SANDBOX_ERROR_RE
+        line = next(line for line in outcome.text.splitlines() if pattern.search(line))
+        barrier = "has no such network access" if is_offline else "may not allow this"
+        note = f"\n\nThe sandbox {barrier}: {line.strip()[:_MAX_NOTED_CHARS]}"
+        return structs.replace(outcome, text=outcome.text + note)
     match settings.sandbox_network:
         case "all":
             network = ""

@@ -14,6 +14,7 @@ from joey.tools.base import LookupTool, PathParams, compute_text_budget
 from joey.tools.parameters import build_missing_parameter_error, is_null_spelling
 
 MAX_HITS = 300
+_MAX_MATCHES_WITH_CONTEXT = 20
 _MAX_LINE_CHARS = 500
 _HIT_OVERHEAD_BYTES = 10
 """About what separates hits."""
@@ -23,7 +24,7 @@ class SearchFilesParams(PathParams, frozen=True):
     path: Annotated[
         str, Meta(description="Folder to search, with everything below it; or a single file.")
     ]
-    regex: Annotated[str, Meta(description="What to look for: a regular expression (Rust syntax).")]
+    regex: Annotated[str, Meta(description="The regular expression (Rust syntax).")]
     file_pattern: Annotated[
         str | None,
         Meta(description="Glob for the files to search, e.g. *.ts; defaults to all files."),
@@ -53,7 +54,10 @@ class SearchFiles(LookupTool[SearchFilesParams]):
         result = await ctx.search.grep(path, params.regex, pattern, MAX_HITS)
         if pattern and not (result.hits or (await ctx.search.find_files(path, pattern, 1)).entries):
             return f"No file in {path.display_path} matches the pattern {pattern}."
-        return render_results(_truncate_hits(result, compute_text_budget(ctx.model)))
+        shown = result
+        if _count_matches(result) > _MAX_MATCHES_WITH_CONTEXT:
+            shown = _drop_context(result)
+        return render_results(_truncate_hits(shown, compute_text_budget(ctx.model)))
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         pattern = arguments.get("file_pattern")
@@ -61,6 +65,19 @@ class SearchFiles(LookupTool[SearchFilesParams]):
             f" in '{pattern}'" if pattern and not is_null_spelling(pattern, "file_pattern") else ""
         )
         return f"[{self.name} for '{arguments.get('regex', '')}'{where}]"
+
+
+def _count_matches(result: SearchResult) -> int:
+    return sum(is_match for hit in result.hits for _, _, is_match in hit.lines)
+
+
+def _drop_context(result: SearchResult) -> SearchResult:
+    """One hit per file, with the matching lines only."""
+    hits = tuple(
+        SearchHit(path, tuple(line for hit in group for line in hit.lines if line[2]))
+        for path, group in groupby(result.hits, key=lambda hit: hit.path)
+    )
+    return SearchResult(hits, truncated=result.truncated, note=result.note)
 
 
 def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
@@ -82,8 +99,8 @@ def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
 
 
 def render_results(result: SearchResult) -> str:
-    """`# path`, numbered lines with `>` where they match, `----` after each hit."""
-    count = sum(is_match for hit in result.hits for _, _, is_match in hit.lines)
+    """`# path`, numbered lines with `>` where they match, `----` between hits of a file."""
+    count = _count_matches(result)
     lines = f"{count} matching line{'' if count == 1 else 's'}"
     if result.truncated:
         header = f"Showing the first {lines}; there are more. Narrow the search to see them."
@@ -91,8 +108,8 @@ def render_results(result: SearchResult) -> str:
         header = f"Found {lines}."
     parts = [header]
     for path, hits in groupby(result.hits, key=lambda hit: hit.path):
-        shown = (line for hit in hits for line in (*map(_format_line, hit.lines), "----"))
-        parts.append("\n".join((f"# {path}", *shown)))
+        shown = "\n----\n".join("\n".join(map(_format_line, hit.lines)) for hit in hits)
+        parts.append(f"# {path}\n{shown}")
     if result.note:
         parts.append(f"Note: {result.note}")
     return "\n\n".join(parts)

@@ -57,10 +57,7 @@ class WriteToFileParams(Struct, frozen=True):
     path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
     content: Annotated[
         str,
-        Meta(
-            description="The whole content of the file, from the first line to the last, without"
-            " line numbers and without anything left out."
-        ),
+        Meta(description="The whole content of the file, with nothing left out."),
     ]
 
 

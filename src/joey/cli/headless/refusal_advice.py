@@ -16,8 +16,8 @@ from joey.core.settings import Settings
 from joey.core.tool_calls import COMMAND_TOOL_NAME
 
 _BOUNDARY_ADVICE = {
-    BoundarySetting.READ_OUTSIDE: "-y reads outside the workspace only what sandboxed commands see:"
-    f" add --add-dir DIR, or set {BoundarySetting.READ_OUTSIDE}",
+    BoundarySetting.READ_OUTSIDE: "-y does not read private files outside the workspace: add"
+    f" --add-dir DIR, or set {BoundarySetting.READ_OUTSIDE}",
     BoundarySetting.WRITE_OUTSIDE: "-y does not write outside the workspace: add --add-dir DIR, or"
     f" set {BoundarySetting.WRITE_OUTSIDE}",
     BoundarySetting.WRITE_PROTECTED: "-y does not change protected files: set"
