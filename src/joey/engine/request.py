@@ -329,13 +329,15 @@ async def recover_from_overflow(task: Task, window: int | None = None) -> tuple[
 
 def _ensure_window_large_enough(task: Task, context: ContextUsage) -> None:
     """Raises Stop: a local server's window is too small for any task, and can be made larger."""
-    provider, head = task.provider, context.estimator.scale_estimate(context.system_tokens)
-    if provider.window_advice and head + MIN_CONVERSATION_TOKENS > context.window.hard_limit:
+    provider, window = task.provider, context.window
+    used = context.estimator.scale_estimate(context.system_tokens) + MIN_CONVERSATION_TOKENS
+    if provider.window_advice and used > window.hard_limit:
+        needed = used * window.size // window.hard_limit
         raise RunStopped(
             FailureCode.WINDOW_TOO_SMALL,
-            f"{provider.model.id} at {provider.address} has a window of {context.window.size:,} "
-            f"tokens, and joey needs about {head + MIN_CONVERSATION_TOKENS:,} for instructions, "
-            f"tools and a short conversation: {provider.window_advice}.",
+            f"{provider.model.id} at {provider.address} has a window of {window.size:,} tokens, and"
+            f" joey needs about {needed:,} for instructions, tools, a short conversation and the"
+            f" reply: {provider.window_advice}.",
         )
 
 
