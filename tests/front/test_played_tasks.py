@@ -436,3 +436,20 @@ async def test_a_refusal_without_a_user_is_one_the_model_can_follow(joey: Joey) 
     (result,) = list_results(server.requests[1])
     assert result.startswith("This call was not carried out: it needs approval, and in this run")
     assert "user did not" not in result
+
+
+async def test_the_sandbox_is_explained_once_in_a_task(sandboxed: Joey) -> None:
+    fail = "echo 'curl: (6) Could not resolve host: a.org'; exit 6"
+    played = await play(
+        sandboxed,
+        reply(run(fail), run(fail)),
+        reply(run("cat nowhere.txt")),
+        DONE,
+        DONE,
+        flags=SANDBOXED,
+    )
+    first, second = played.results(1)
+    assert "The command ran in a sandbox" in first
+    assert "The command ran in a sandbox" not in second
+    assert "The sandbox has no such network access: curl: (6) Could not resolve" in second
+    assert "sandbox" not in output_of(played, 2)

@@ -364,9 +364,9 @@ def add_sandbox_note(
             )
             network = f", and by HTTP proxy it reaches only {shown or 'nobody'}"
     note = (
-        "\n\nThe command ran in a sandbox. There it can write only in the workspace and in $TMPDIR,"
-        " though not in protected places such as .git/config, .git/hooks, .vscode or .roo; of the"
-        f" home folder it sees only installed tools{network}. If that is why something failed, do"
-        " not try to get around it: find another way, or tell the user what is needed."
+        "\n\nThe command ran in a sandbox: it can write only to the workspace (but not to files"
+        " marked 🛡️, .git/hooks or .git/config) and $TMPDIR; of the home directory it sees only"
+        f" installed tools{network}. If that is why something failed, do not try to get around it:"
+        " find another way, or tell the user what is needed."
     )
     return structs.replace(outcome, text=outcome.text + note)
