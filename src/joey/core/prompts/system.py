@@ -141,8 +141,7 @@ have seen all other results.
 [ask_followup_question] - To ask the user, call ask_followup_question.
 - Make independent calls (reads, searches, edits of different files) together in one reply; they \
 run in order. Wait only when a call depends on a result.
-- Give every required parameter a real value. Leave out optional parameters you don't need, or \
-pass null where the schema lists them as required."""
+- Leave out optional parameters you don't need, or pass null where the schema requires them."""
 
 _XML_TOOL_RULES = """\
 Write tool calls in your reply with XML-style tags: the tool name is the outer tag, and each \
@@ -179,8 +178,7 @@ result.
 
 _PACE_GUIDELINES = {
     ToolProtocol.NATIVE: (
-        "2. Gather context broadly, in few replies, then act. Base each step on results, not on"
-        " assumptions."
+        "2. Gather context in few replies, then act. Base each step on results, not assumptions."
     ),
     ToolProtocol.XML: "2. Base each step on the results of the last, not on assumptions.",
 }
