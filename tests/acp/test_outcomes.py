@@ -63,4 +63,4 @@ async def test_an_edit_that_failed_says_why_in_a_sentence_or_two(
     assert "Search Content" not in text
     assert len(text.splitlines()) == 3
     assert "Search Content" in request
-    assert "line 12" in request
+    assert "line 5" in request

@@ -111,6 +111,7 @@ async def test_without_a_user_a_result_waits_for_a_command_that_takes_long(
     os.mkfifo(engine_harness.root / "gate")
     command = "read < gate; sleep 0.5; exit 5"
     engine_harness.use_script(
+        Turn(call("write_to_file", {"path": "a.txt", "content": "x"})),
         run_in_background(command),
         finish_as_after_two_minutes(engine_harness),
         finish("it does not build"),
@@ -118,10 +119,10 @@ async def test_without_a_user_a_result_waits_for_a_command_that_takes_long(
     task = await engine_harness.start(policy=Unattended())
     with task.subscribe() as subscription:
         replies = (item async for item in subscription if isinstance(item.event, ReplyReceived))
-        assert [await anext(replies), await anext(replies)]
+        assert [await anext(replies) for _ in range(3)]
     await asyncio.to_thread((engine_harness.root / "gate").write_text, "go\n")
     assert await wait_for_ending(task) == Completed("it does not build")
-    (message,) = list_tool_results(task.messages[4])
+    (message,) = list_tool_results(task.messages[6])
     assert f"`{command}` failed in its last run (exit code 5)." in message
 
 

@@ -48,6 +48,12 @@ def write(content: str = "x\n", path: str = "a.txt") -> Turn:
     return Turn(call("write_to_file", {"path": path, "content": content}))
 
 
+def fail(command: str = "exit 3") -> Turn:
+    """An edit, and a command that fails after it."""
+    edit = call("write_to_file", {"path": "a.txt", "content": command})
+    return Turn(edit, call("execute_command", {"command": command}))
+
+
 def list_sent_back(task: Task) -> list[str]:
     return [row.text or "" for row in find_rows(task, "error") if "sent back" in (row.text or "")]
 
@@ -139,7 +145,7 @@ async def test_the_end_of_a_background_command_counts_once_the_model_has_seen_it
         return Turn(call("read_command_output", {"artifact_id": artifact, "wait": 60}))
 
     slow = Turn(call("execute_command", {"command": "sleep 1; exit 3", "timeout": 0.1}))
-    engine_harness.use_script(slow, wait, finish("works"), finish("fails"))
+    engine_harness.use_script(write(), slow, wait, finish("works"), finish("fails"))
     task = await engine_harness.start(policy=Unattended())
     assert await wait_for_ending(task) == Completed("fails")
     (row,) = list_sent_back(task)
@@ -147,8 +153,8 @@ async def test_the_end_of_a_background_command_counts_once_the_model_has_seen_it
 
 
 async def test_a_rejected_edit_settles_nothing(engine_harness: EngineHarness) -> None:
-    asks = structs.replace(ALLOW_ALL, always_allow_write=False)
-    (row,) = await play(engine_harness, run("exit 3"), write(), settings=asks)
+    (row,) = await play(engine_harness, fail(), write(path=".roo/a.txt"))
+    assert not (engine_harness.root / ".roo").exists()
     assert "`exit 3` failed in its last run (exit code 3)." in row
 
 
@@ -156,9 +162,15 @@ async def test_without_a_fact_nothing_is_asked(engine_harness: EngineHarness) ->
     assert not await play(engine_harness, run("true"), write())
 
 
+async def test_a_failure_may_be_the_result_of_a_task_without_edits(
+    engine_harness: EngineHarness,
+) -> None:
+    assert not await play(engine_harness, run("exit 3"))
+
+
 async def test_the_setting_turns_it_off(engine_harness: EngineHarness) -> None:
     off = structs.replace(ALLOW_ALL, confirm_completion="off")
-    assert not await play(engine_harness, run("exit 3"), settings=off)
+    assert not await play(engine_harness, fail(), settings=off)
 
 
 def check_syntax(harness: EngineHarness) -> None:
@@ -190,9 +202,10 @@ async def test_errors_from_before_the_task_are_not_reported(engine_harness: Engi
 async def test_a_plain_answer_is_sent_back_too(
     engine_harness: EngineHarness, protocol: ToolProtocol
 ) -> None:
-    command = run("exit 3")
+    command = fail()
     if protocol is ToolProtocol.XML:
-        command = Turn(say("<execute_command><command>exit 3</command></execute_command>"))
+        edit = "<write_to_file><path>a.txt</path><content>x</content></write_to_file>"
+        command = Turn(say(f"{edit}<execute_command><command>exit 3</command></execute_command>"))
     text = [Turn(say("It works.")), Turn(say("It works.")), Turn(say("It fails."))]
     task = await engine_harness.start(command, *text, policy=Unattended(), protocol=protocol)
     ending = await wait_for_ending(task)
@@ -208,7 +221,7 @@ async def test_a_subtask_is_sent_back_by_its_own_facts(engine_harness: EngineHar
     engine_harness.provider = ScriptedSubtasks(
         {
             "the whole": [Turn(delegate("a part")), finish("whole")],
-            "a part": [run("exit 3"), finish("works"), finish("fails")],
+            "a part": [fail(), finish("works"), finish("fails")],
         }
     )
     task = await engine_harness.start(
@@ -219,7 +232,7 @@ async def test_a_subtask_is_sent_back_by_its_own_facts(engine_harness: EngineHar
 
 
 async def test_with_a_user_the_result_is_asked_about_once(engine_harness: EngineHarness) -> None:
-    task = await engine_harness.start(run("exit 3"), finish("works"), finish("fails"))
+    task = await engine_harness.start(fail(), finish("works"), finish("fails"))
     await wait_for_ask(task)
     assert [row.text for row in find_rows(task, "completion_result")] == ["fails", ""]
     assert not [row for row in task.rows if getattr(row, "partial", None)]
@@ -229,8 +242,8 @@ async def test_after_a_message_of_the_user_a_result_may_be_sent_back_again(
     engine_harness: EngineHarness,
 ) -> None:
     task = await engine_harness.start(
-        *(run("exit 3"), finish("1"), finish("2")),
-        *(finish("3"), run("exit 4"), finish("4")),
+        *(fail(), finish("1"), finish("2")),
+        *(finish("3"), fail("exit 4"), finish("4")),
         finish("5"),
     )
     await wait_for_ask(task)
@@ -248,7 +261,7 @@ async def test_facts_and_what_was_sent_back_survive_the_process(
     engine_harness: EngineHarness, sent_back_before: bool
 ) -> None:
     before = [finish("1")] if sent_back_before else []
-    task = await engine_harness.start(run("exit 3"), *before, Turn(pause(asyncio.Event())))
+    task = await engine_harness.start(fail(), *before, Turn(pause(asyncio.Event())))
     with task.subscribe() as subscription:
         while task.recorder.projection.request_count < 2 + len(before):
             await anext(subscription)

@@ -126,7 +126,8 @@ async def _check_facts(task: Task, failed_commands: Sequence[FailedCommand]) -> 
     facts = task.recorder.projection.completion_facts
     if facts.was_sent_back or task.runtime.settings.confirm_completion == "off":
         return
-    found = [failed.describe() for failed in (*facts.failed_commands, *failed_commands)]
+    commands = (*facts.failed_commands, *failed_commands) if facts.has_edits else ()
+    found = [failed.describe() for failed in commands]
     files, diagnostics = task.runtime.files, task.runtime.capabilities.diagnostics
     if diagnostics is not None and facts.edit_errors:
         paths = dict.fromkeys(error.path for error in facts.edit_errors)

@@ -1,9 +1,10 @@
 """Facts against a result, folded from a task's events: failed commands, errors that edits left.
 
-A run of a command counts if its status is a verdict (see `check_commands`). Its failure is settled
-by a later success of the same program. After an edit, only failed tests, linters and builds still
-count: other commands may have been attempts that the edit made obsolete. A presented result settles
-everything. A result is sent back once until the user says something (D78).
+Commands count in tasks that edit files: elsewhere, a failure may be the very thing to report. A run
+counts if its status is a verdict (see `check_commands`). Its failure is settled by a later success
+of the same program. After an edit, only failed tests, linters and builds still count: other
+commands may have been attempts that the edit made obsolete. A presented result settles everything.
+A result is sent back once until the user says something (D78).
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class CompletionFacts:
     def __init__(self) -> None:
         self.was_sent_back = False
         """A result was sent back since the user last said something."""
+        self.has_edits = False
+        """Files were edited since the last result."""
         self.failed_commands: tuple[FailedCommand, ...] = ()
         """The latest run of each program, where it failed."""
         self.edit_errors: tuple[Diagnostic, ...] = ()
@@ -66,7 +69,7 @@ class CompletionFacts:
             case ev.ToolFinished():
                 self._apply_outcome(event)
             case ev.TaskCompleted():
-                self.failed_commands, self.edit_errors = (), ()
+                self.has_edits, self.failed_commands, self.edit_errors = False, (), ()
             case ev.UserMessage(is_first=False):
                 self.was_sent_back = False
             case ev.CompletionSentBack():
@@ -100,6 +103,7 @@ class CompletionFacts:
         self.failed_commands = (*others, failed) if failed is not None else tuple(others)
 
     def _apply_edit(self) -> None:
+        self.has_edits = True
         self.failed_commands = tuple(
             structs.replace(failed, is_before_edit=True)
             for failed in self.failed_commands
