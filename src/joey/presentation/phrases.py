@@ -21,6 +21,7 @@ FAILURE_TEXTS: dict[str, str] = {
     FailureCode.TOKEN_LIMIT: "stopped: the limit of tokens is reached",
     FailureCode.TIME_LIMIT: "stopped: the time is up",
     FailureCode.CONTEXT_LIMIT: "failed: this is more than the model's window holds",
+    FailureCode.WINDOW_TOO_SMALL: "stopped: the window of the model is too small",
     FailureCode.INTERNAL_ERROR: "failed: a defect of joey",
     FailureCode.SUBTASK_NOT_OPENED: "failed",
 }
