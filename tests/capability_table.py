@@ -329,7 +329,8 @@ PROFILE: dict[str, Key] = dict.fromkeys(
     """
     name provider model baseUrl apiKey maxTokens contextWindow temperature topP topK minP
     presencePenalty extraBody chatTemplateKwargs thinkingBudget
-    reasoningEffort legacyHeaders protocol nativeTools requestTimeout headers
+    reasoningEffort legacyHeaders protocol nativeTools requestTimeout
+    rateLimitSeconds headers
     """.split(),  # noqa: SIM905 (easier to read than a literal)
     Key.YOURS,
 )
@@ -359,6 +360,7 @@ VARIABLES: dict[str, str] = {
     "JOEY_PLAIN": "of the process: a conversation line by line instead of the screen",
     "JOEY_TOKEN": "of the process: the server's token, never passed on",
     "JOEY_CHROMIUM": "of the process: the browser to start",
+    "ROO_API_KEY": "of the process: the key for the provider `roo`",
     "ROO_CODE_IPC_SOCKET_PATH": "of the process: as `--ipc`",
     "JOEY_COMMAND": "set for commands: by it their processes are found again",
     "JOEY_ACTIVE": "set to `1` for commands, hooks, MCP servers and tools of your own; not read",

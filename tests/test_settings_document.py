@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from joey.config.config_keys import ConfigKey, describe_profile_keys, describe_setting_keys
+from joey.config.roo_settings import UNUSED_KEYS
 from tests.document_tables import hold
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"
@@ -39,13 +40,22 @@ def table(keys: Iterable[ConfigKey], *, with_project: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
+def unused_table() -> str:
+    reasons: dict[str, list[str]] = {}
+    for key, reason in UNUSED_KEYS.items():
+        reasons.setdefault(reason, []).append(f"`{key}`")
+    rows = [f"| {', '.join(keys)} | {reason} |" for reason, keys in reasons.items()]
+    return "\n".join(["| keys | why |", "|---|---|", *rows]) + "\n"
+
+
 @pytest.mark.parametrize(
     ("mark", "made"),
     [
         ("", table(describe_setting_keys().values(), with_project=True)),
         (" profiles", table(describe_profile_keys().values(), with_project=False)),
+        (" unused", unused_table()),
     ],
-    ids=["settings", "profiles"],
+    ids=["settings", "profiles", "unused"],
 )
 def test_the_document_lists_every_key_as_it_is(mark: str, made: str) -> None:
     begin, end = (f"<!-- {word}{mark}: made by {THIS} -->\n" for word in ("begin", "end"))

@@ -131,7 +131,7 @@ def test_a_missing_key_is_named_by_its_variable() -> None:
 
 
 def test_unknown_names_are_answered_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"no provider 'x'. Known ones: anthropic, openai"):
+    with pytest.raises(ConfigError, match=r"named 'x'. Choose one of: anthropic, openai"):
         choose(provider="x")
     with pytest.raises(ConfigError, match=r"no profile 'x'. Known ones: bare, work"):
         choose(PROFILES, profile="x")

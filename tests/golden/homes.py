@@ -22,7 +22,7 @@ from joey.cli.commands.permission_audit_report import AuditEntry
 from joey.cli.exit_codes import ExitCode, outcome_to_exit_code
 from joey.cli.headless.stdin_protocol import CAPABILITIES, StdinCommand
 from joey.config.config_keys import ConfigKey
-from joey.config.profiles import PROFILE_KEYS
+from joey.config.roo_settings import PROFILE_KEYS
 from joey.config.settings import DISABLEABLE_FIELDS, EXTENDABLE_FIELDS, LOWERABLE_FIELDS
 from joey.core.events import Durable, Record, Spending, TokenUsage, Transient
 from joey.core.history.ui import RequestInfo, Row

@@ -27,7 +27,7 @@ from joey.core.redaction import strip_url_credentials
 from joey.core.settings import ModelRoute, Profile, TaskSecrets
 from joey.errors import ConfigError, UntrustedAddressError
 from joey.ports.storage import TaskMetadata
-from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
+from joey.providers.catalog import PROVIDER_ALIASES, PROVIDER_SPECS, find_provider_spec
 
 _TUNING_FIELDS = {
     field.name: field.encode_name
@@ -52,9 +52,10 @@ class ModelFlags(Struct, frozen=True, kw_only=True):
 
     def choose_profile(self, profiles: Profiles, env: Mapping[str, str]) -> Profile:
         """The profile that these flags mean, complete. Raises ConfigError."""
-        return choose_profile(
-            profiles=profiles, env=env, kinds=PROVIDER_SPECS, **structs.asdict(self)
-        )
+        flags = structs.asdict(self)
+        if self.provider is not None:
+            flags["provider"] = PROVIDER_ALIASES.get(self.provider, self.provider)
+        return choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS, **flags)
 
 
 class ModelChoice(Struct, frozen=True):

@@ -205,6 +205,10 @@ def resolve_options(
         # Anything can be in an extra body, and a task folder may come from elsewhere.
         kept = {k: v for k, v in stored.configuration.items() if k != "extraBody"}
         profile = apply_tuning(profile, {**kept, **options.configuration})
+    if settings.profile_thresholds:  # by name or, as Roo has them, by id
+        names = load_profiles(home).find_name
+        thresholds = {names(key): value for key, value in settings.profile_thresholds.items()}
+        settings = structs.replace(settings, profile_thresholds=thresholds)
     if previous and previous.is_explicit:
         route = structs.replace(route, is_explicit=True)  # once chosen for the task, it stays so
     resolved = {

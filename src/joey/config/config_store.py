@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from joey.config.json_documents import convert_document, read_document, write_document
@@ -23,6 +24,7 @@ from joey.config.profiles import (
 )
 from joey.config.settings import SETTINGS_FILE, check_key_spelling, load_settings
 from joey.core.permissions.policy import PersistentRule, add_rule, would_enable_only_this_rule
+from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import RuleStore
@@ -30,6 +32,12 @@ from joey.system.locks import lock_for_update
 
 _PROVIDER_SPECIFIC_KEYS = ("apiKey", "baseUrl", "model", "headers")
 """What means nothing to another provider, or must not go to one."""
+
+_KEYS_WITH_CHOSEN_NAMES = (
+    *("modeApiConfigs", "customModePrompts", "profileThresholds", "pinnedApiConfigs"),
+    "diagnosticCheckers",
+)
+"""Objects by names of modes, profiles and files, which say nothing about secrets."""
 
 
 class ConfigStore:
@@ -146,19 +154,38 @@ class ConfigStore:
 
     # Both in one object, as Roo's clients send them -------------------------------------------
 
+    def read_configuration(self) -> dict[str, Any]:
+        """Settings and keys of the active profile, without secrets."""
+        profiles = self.load_profiles()
+        document = self.read_settings_document()
+        if active := profiles.profiles.get(profiles.active_name):
+            document |= {"apiProvider": active.provider, "apiModelId": active.model}
+            document |= self.get_profile_entry(active.name)
+            document.pop("id", None)
+        document["currentApiConfigName"] = profiles.active_name
+        document = msgspec.to_builtins(document)
+        named = {key: document[key] for key in _KEYS_WITH_CHOSEN_NAMES if key in document}
+        return {**remove_secrets(document), **named}
+
     def update_settings_and_profile(self, values: dict[str, Any]) -> None:
-        """Set settings and keys of the active profile, all or nothing. Raises ConfigError."""
+        """Set settings and keys of the active profile, all or nothing. Values that are as
+        `read_configuration` returns them change nothing. Raises ConfigError."""
         check_key_spelling(values)
+        name = str(values.get("currentApiConfigName") or self.load_profiles().active_name)
+        if name == self.load_profiles().active_name:
+            now = self.read_configuration()
+            values = {
+                key: value for key, value in values.items() if key not in now or value != now[key]
+            }
         settings, profile = split_settings_and_profile(values)
-        active = settings.pop("currentApiConfigName", None)
-        if active is not None:
-            self.get_profile_entry(str(active))
-        self.merge_settings({name: value for name, value in settings.items() if value is not None})
+        is_chosen = settings.pop("currentApiConfigName", None) is not None
+        if is_chosen and not profile:
+            self.get_profile_entry(name)
+        self.merge_settings({key: value for key, value in settings.items() if value is not None})
         if profile:
-            name = str(active or self.load_profiles().active_name)
             self.save_profile(name, profile, activate=True)
-        elif active is not None:
-            self.activate_profile(str(active))
+        elif is_chosen:
+            self.activate_profile(name)
         if settings:
             self.update_settings(settings)
 
@@ -171,9 +198,10 @@ def _merge_profile_entry(known: dict[str, Any], values: dict[str, Any]) -> dict[
         known = {
             name: value for name, value in known.items() if name not in _PROVIDER_SPECIFIC_KEYS
         }
-        if "provider" in values:
-            known.pop("apiProvider", None)
-    merged = known | values
+        known.pop("apiProvider" if "provider" in values else "provider", None)
+    from joey.config.roo_settings import merge_roo_keys
+
+    merged = merge_roo_keys(known, values)
     return {name: value for name, value in merged.items() if value is not None}
 
 

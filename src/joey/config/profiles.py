@@ -13,8 +13,7 @@ workspace belongs to the project, not to us.
     {"active": "work", "profiles": {"work": {"provider": "anthropic", "apiKey": "…"}}}
 
 Roo's shape (`currentApiConfigName`, `apiConfigs`) and its names inside a profile are understood
-too. A profile of Roo's often holds keys of several providers that were tried one after the other;
-only those of its `apiProvider` count.
+too (`roo_settings`).
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ def choose_profile(
     profile: str | None = None,
 ) -> Profile:
     """A profile with all that is needed to talk to a model. Raises ConfigError."""
+    profile = None if profile is None else profiles.find_name(profile)
     start = _select_base_profile(profiles, env, kinds, provider, base_url, profile)
     kind = _find_provider(start.provider, kinds)
     url = base_url or start.base_url
@@ -153,8 +153,9 @@ def _find_provider(name: str, kinds: Sequence[ProviderSpec]) -> ProviderSpec:
     for kind in kinds:
         if kind.name == name:
             return kind
-    known = ", ".join(kind.name for kind in kinds)
-    message = f"There is no provider {name!r}. Known ones: {known}."
+    from joey.core.provider_advice import explain_unknown_provider
+
+    message = explain_unknown_provider(name, (kind.name for kind in kinds))
     raise ConfigError(message, field="provider", value=name)
 
 
@@ -197,6 +198,13 @@ class Profiles(Struct, frozen=True):
     profiles: dict[str, Profile] = {}
     missing_active_name: str | None = None
     """Whom the file names as the active one although it does not exist."""
+    names_by_id: dict[str, str] = {}
+    """Roo's settings name profiles by their ids."""
+
+    def find_name(self, name_or_id: str) -> str:
+        if name_or_id in self.profiles:
+            return name_or_id
+        return self.names_by_id.get(name_or_id, name_or_id)
 
     @property
     def missing_active_warning(self) -> str:
@@ -215,46 +223,6 @@ class Profiles(Struct, frozen=True):
         return f"Choose one with joey profiles use NAME: {', '.join(self.profiles)}."
 
 
-class _RooSettingNames(Struct, frozen=True):
-    """How Roo names the three things that differ from provider to provider."""
-
-    model: str = "apiModelId"
-    api_key: str | None = None
-    base_url: str | None = None
-    provider: str | None = None
-    """Our name for the provider, where it is another one."""
-
-
-_ROO_SETTING_NAMES: dict[str, _RooSettingNames] = {
-    "anthropic": _RooSettingNames(api_key="apiKey", base_url="anthropicBaseUrl"),
-    "openai": _RooSettingNames("openAiModelId", "openAiApiKey", "openAiBaseUrl"),
-    "openai-native": _RooSettingNames(
-        api_key="openAiNativeApiKey", base_url="openAiNativeBaseUrl", provider="openai"
-    ),
-    "openrouter": _RooSettingNames("openRouterModelId", "openRouterApiKey", "openRouterBaseUrl"),
-    "ollama": _RooSettingNames("ollamaModelId", "ollamaApiKey", "ollamaBaseUrl"),
-    "lmstudio": _RooSettingNames("lmStudioModelId", None, "lmStudioBaseUrl"),
-    "deepseek": _RooSettingNames(api_key="deepSeekApiKey", base_url="deepSeekBaseUrl"),
-    "gemini": _RooSettingNames(api_key="geminiApiKey", base_url="googleGeminiBaseUrl"),
-    "mistral": _RooSettingNames(api_key="mistralApiKey"),
-    "xai": _RooSettingNames(api_key="xaiApiKey"),
-    "groq": _RooSettingNames(api_key="groqApiKey"),
-    "litellm": _RooSettingNames("litellmModelId", "litellmApiKey", "litellmBaseUrl"),
-}
-PROFILE_KEYS = frozenset(
-    {*Profile.__struct_encode_fields__, "apiProvider", "modelTemperature", "modelMaxTokens"}
-    | {"toolProtocol", "openAiHeaders", "enableReasoningEffort", "openAiCustomModelInfo"}
-    | {"anthropicUseAuthToken"}
-    | {
-        key
-        for keys in _ROO_SETTING_NAMES.values()
-        for key in (keys.model, keys.api_key, keys.base_url)
-        if key
-    }
-) - {"name"}
-"""What belongs to a profile where settings and profiles are given in one object, as Roo does."""
-
-
 def load_profiles(home: Path) -> Profiles:
     """The user's profiles; none when there is no file. Raises ConfigError."""
     path = home / PROFILES_FILE
@@ -271,10 +239,12 @@ def load_profiles(home: Path) -> Profiles:
     if not isinstance(active, str):
         raise ConfigError(f"{path}: `active` must be the name of one of the profiles.")
     profiles = {name: parse_profile(path, group, name, given) for name, given in named.items()}
+    ids = {str(given["id"]): name for name, given in named.items() if "id" in given}
     is_named = "active" in document or "currentApiConfigName" in document
     if not profiles or active in profiles or not is_named:
-        return Profiles(active, profiles)
-    return Profiles(only if len(profiles) == 1 else active, profiles, missing_active_name=active)
+        return Profiles(active, profiles, names_by_id=ids)
+    used = only if len(profiles) == 1 else active
+    return Profiles(used, profiles, missing_active_name=active, names_by_id=ids)
 
 
 def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:
@@ -295,7 +265,9 @@ def collect_given_keys(given: dict[str, Any]) -> frozenset[str]:
 def _normalize_fields(given: dict[str, Any]) -> dict[str, Any]:
     if "apiProvider" not in given:
         return given
-    return _convert_roo_fields(given) | _pick_joey_fields(given)
+    from joey.config.roo_settings import convert_roo_profile  # few profiles are in Roo's names
+
+    return convert_roo_profile(given) | _pick_joey_fields(given)
 
 
 def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any]:
@@ -306,38 +278,20 @@ def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any
     """
     if "apiProvider" in given:
         return _normalize_fields(given)
-    provider = given.get("provider", provider)
-    roo = _convert_roo_fields(given | {"apiProvider": provider})
+    from joey.config.roo_settings import convert_roo_profile
+
+    roo = convert_roo_profile(given, given.get("provider", provider))
     own = {name: given[name] for name in Profile.__struct_encode_fields__ if name in given}
     return {name: value for name, value in roo.items() if name != "provider"} | own
 
 
 def get_api_key_field_name(given: dict[str, Any]) -> str:
     """Where this profile keeps its key; Roo has a name of its own for each provider."""
-    keys = _ROO_SETTING_NAMES.get(str(given.get("apiProvider", "")))
-    return keys.api_key if keys is not None and keys.api_key else "apiKey"
+    if "apiProvider" not in given:
+        return "apiKey"
+    from joey.config.roo_settings import get_api_key_name
 
-
-def _convert_roo_fields(given: dict[str, Any]) -> dict[str, Any]:
-    provider = given["apiProvider"]
-    keys = _ROO_SETTING_NAMES.get(str(provider), _RooSettingNames())
-    effort, info = given.get("reasoningEffort"), given.get("openAiCustomModelInfo")
-    is_effort_off = given.get("enableReasoningEffort") is False or effort in ("disable", "none")
-    has_window = provider == "openai" and isinstance(info, dict)
-    fields = {
-        "provider": keys.provider or provider,
-        "model": given.get(keys.model),
-        "apiKey": given.get(keys.api_key) if keys.api_key else None,
-        "baseUrl": given.get(keys.base_url) if keys.base_url else None,
-        "temperature": given.get("modelTemperature"),
-        "maxTokens": given.get("modelMaxTokens"),
-        "protocol": given.get("toolProtocol"),
-        "headers": given.get("openAiHeaders") if provider == "openai" else None,
-        "reasoningEffort": None if is_effort_off else effort,
-        "contextWindow": info.get("contextWindow") if info and has_window else None,
-        "legacyHeaders": False if given.get("anthropicUseAuthToken") is True else None,
-    }
-    return {name: value for name, value in fields.items() if value not in (None, "")}
+    return get_api_key_name(str(given["apiProvider"]))
 
 
 def _pick_joey_fields(given: dict[str, Any]) -> dict[str, Any]:
@@ -361,5 +315,7 @@ DEFAULT_PROFILE_NAME = "default"
 
 def split_settings_and_profile(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings, and what belongs to a profile."""
+    from joey.config.roo_settings import PROFILE_KEYS
+
     settings = {name: value for name, value in values.items() if name not in PROFILE_KEYS}
     return settings, {name: value for name, value in values.items() if name in PROFILE_KEYS}

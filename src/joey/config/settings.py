@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.config.json_documents import convert_document, read_document
-from joey.config.profiles import PROFILE_KEYS, PROFILES_FILE
+from joey.config.profiles import PROFILES_FILE
 from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
 from joey.core.permissions.hosts import intersect_hosts, parse_host
 from joey.core.settings import Settings
@@ -45,24 +45,6 @@ def load_settings(home: Path) -> Settings:
 log = logging.getLogger(__name__)
 
 _KNOWN_KEYS = frozenset({*Settings.__struct_encode_fields__, "$schema"})
-_ROO_ONLY_KEYS = frozenset(
-    """
-    cachedChromeHostUrl codebaseIndexConfig codebaseIndexModels condensingApiConfigId
-    currentApiConfigName customModes customSupportPrompts diagnosticsEnabled diffEnabled
-    dismissedUpsells enableMcpServerCreation enhancementApiConfigId enterBehavior execaShellPath
-    experiments fuzzyMatchThreshold hasOpenedModeSelector historyPreviewCollapsed
-    imageGenerationProvider includeTaskHistoryInEnhance lastShownAnnouncementId
-    listApiConfigMeta maxOpenTabsContext openRouterImageApiKey
-    openRouterImageGenerationSelectedModel pinnedApiConfigs rateLimitSeconds
-    reasoningBlockCollapsed remoteBrowserEnabled remoteBrowserHost screenshotQuality
-    showRooIgnoredFiles showWorktreesInHomeScreen soundEnabled soundVolume taskHistory
-    telemetrySetting terminalCommandDelay terminalCompressProgressBar
-    terminalOutputCharacterLimit terminalOutputLineLimit terminalPowershellCounter
-    terminalShellIntegrationDisabled terminalShellIntegrationTimeout terminalZdotdir
-    terminalZshClearEolMark terminalZshOhMy terminalZshP10k ttsEnabled ttsSpeed
-    worktreeAutoOpenPath writeDelayMs
-    """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
-)
 
 
 def describe_unknown_settings(home: Path) -> tuple[str, ...]:
@@ -72,15 +54,25 @@ def describe_unknown_settings(home: Path) -> tuple[str, ...]:
         document = read_document(path) or {}
     except ConfigError:
         return ()  # whoever needs the settings tells it
-    unknown = (key for key in document if key not in _KNOWN_KEYS and key not in _ROO_ONLY_KEYS)
+    foreign = [key for key in document if key not in _KNOWN_KEYS]
+    if not foreign:
+        return ()
+    from joey.config.roo_settings import PROFILE_KEYS, UNUSED_KEYS  # few files have such keys
+
+    unknown = (key for key in foreign if key in PROFILE_KEYS or key not in UNUSED_KEYS)
     return tuple(f"{path}: `{key}` {_explain_unknown_key(key)}" for key in unknown)
 
 
 def check_key_spelling(values: Iterable[str]) -> None:
     """For settings that a program sends. It may be one for Roo Code, and for a later version than
     is known here: only what is nearly the name of a setting is refused. Raises ConfigError."""
+    from joey.config.roo_settings import PROFILE_KEYS, UNUSED_KEYS
+
     for key in values:
-        if key in _KNOWN_KEYS or key in _ROO_ONLY_KEYS or key in PROFILE_KEYS:
+        if key in UNUSED_KEYS:
+            log.info("the setting %r means nothing here: %s", key, UNUSED_KEYS[key])
+            continue
+        if key in _KNOWN_KEYS or key in PROFILE_KEYS:
             continue
         if find_closest_name(key, _KNOWN_KEYS) is not None:
             raise ConfigError(f"`{key}` {_explain_unknown_key(key)}")
@@ -88,6 +80,8 @@ def check_key_spelling(values: Iterable[str]) -> None:
 
 
 def _explain_unknown_key(key: str) -> str:
+    from joey.config.roo_settings import PROFILE_KEYS
+
     if key in PROFILE_KEYS:
         return f"is not used: it belongs into a profile of {PROFILES_FILE}."
     near = find_closest_name(key, _KNOWN_KEYS)

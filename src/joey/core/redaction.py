@@ -108,7 +108,7 @@ def remove_secrets(value: Any, redact_text: Callable[[str], str] | None = None) 
                 if _HEADERS_KEY_RE.search(name)
                 else remove_secrets(inner, redact_text)
                 for name, inner in value.items()
-                if not _SECRET_KEY_RE.search(name)
+                if isinstance(inner, bool) or not _SECRET_KEY_RE.search(name)
             }
         case list() | tuple():
             return [remove_secrets(inner, redact_text) for inner in value]

@@ -292,6 +292,8 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """Whether the model can call tools by the API, where the catalogue is wrong."""
     request_timeout: _NonNegativeFloat = 600.0
     """Seconds without a byte before a request is given up."""
+    rate_limit_seconds: _NonNegativeFloat | None = None
+    """Seconds between the starts of two requests of a task, at least."""
     headers: dict[str, str] = {}
     """Added to each request."""
 

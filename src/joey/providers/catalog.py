@@ -91,6 +91,25 @@ PROVIDER_SPECS: tuple[ProviderSpec, ...] = (
         "DASHSCOPE_API_KEY",
         model="qwen3-max",
     ),
+    _build_hosted_spec("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY"),
+    _build_hosted_spec("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY"),
+    _build_hosted_spec("baseten", "https://inference.baseten.co/v1", "BASETEN_API_KEY"),
+    _build_hosted_spec("requesty", "https://router.requesty.ai/v1", "REQUESTY_API_KEY"),
+    _build_hosted_spec("unbound", "https://api.getunbound.ai/v1", "UNBOUND_API_KEY"),
+    _build_hosted_spec("litellm", "http://127.0.0.1:4000/v1", "LITELLM_API_KEY"),
+    _build_hosted_spec(
+        "vercel-ai-gateway", "https://ai-gateway.vercel.sh/v1", "AI_GATEWAY_API_KEY"
+    ),
+    _build_hosted_spec("poe", "https://api.poe.com/v1", "POE_API_KEY"),
+    _build_hosted_spec("roo", "https://api.roocode.com/proxy/v1", "ROO_API_KEY"),
+    _build_hosted_spec("chutes", "https://llm.chutes.ai/v1", "CHUTES_API_KEY"),
+    _build_hosted_spec("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
+    _build_hosted_spec("doubao", "https://ark.cn-beijing.volces.com/api/v3", "ARK_API_KEY"),
+    _build_hosted_spec("featherless", "https://api.featherless.ai/v1", "FEATHERLESS_API_KEY"),
+    _build_hosted_spec("huggingface", "https://router.huggingface.co/v1", "HUGGINGFACE_API_KEY"),
+    _build_hosted_spec(
+        "io-intelligence", "https://api.intelligence.io.solutions/api/v1", "IOINTELLIGENCE_API_KEY"
+    ),
 )
 
 PROVIDER_ALIASES = {
@@ -110,13 +129,10 @@ def find_provider_spec(name: str) -> ProviderSpec:
     wanted = name.strip().lower()
     kind = _SPECS_BY_NAME.get(PROVIDER_ALIASES.get(wanted, wanted))
     if kind is None:
-        names = ", ".join(_SPECS_BY_NAME)
-        raise ConfigError(
-            f"There is no provider named {name!r}. Choose one of: {names}. For another service"
-            " that speaks OpenAI's protocol, choose openai and set the base URL.",
-            field="provider",
-            value=name,
-        )
+        from joey.core.provider_advice import explain_unknown_provider
+
+        message = explain_unknown_provider(name, _SPECS_BY_NAME)
+        raise ConfigError(message, field="provider", value=name)
     return kind
 
 

@@ -6,6 +6,7 @@ An answer that ends in any other way is an error, raised after the chunks that d
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -85,6 +86,7 @@ class StreamingProvider(ABC):
         self._refusal_memory = refusal_memory
         self._refused: frozenset[str] = frozenset()
         self._request_builder: RequestBuilder | None = None
+        self._next_start = 0.0
 
     @property
     def address(self) -> str:
@@ -149,10 +151,19 @@ class StreamingProvider(ABC):
         names = (*refusals.OPTIONAL_NAMES, *self._profile.extra_body)
         return refusals.find_refused_name(error.status, error.response, sent, names, self._refused)
 
+    async def _wait_for_rate_limit(self) -> None:
+        if not self._profile.rate_limit_seconds:
+            return
+        now = asyncio.get_running_loop().time()
+        if now < self._next_start:
+            await asyncio.sleep(self._next_start - now)
+        self._next_start = max(now, self._next_start) + self._profile.rate_limit_seconds
+
     async def _stream(
         self, body: Sequence[bytes], decoder: StreamDecoder
     ) -> AsyncGenerator[Chunk, None]:
         """Closing the generator closes the socket."""
+        await self._wait_for_rate_limit()
         with errors.redact_errors(self._service):
             response = await self._http.post(
                 self._url, self._headers, body, read_timeout=self._read_timeout

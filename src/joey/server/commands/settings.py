@@ -16,15 +16,7 @@ if TYPE_CHECKING:
 
 
 async def get_configuration(hub: ServerHub, call: AnyCall) -> wire.Configuration:
-    preferences = hub.services.config_store
-    profiles = preferences.load_profiles()
-    document = {
-        **preferences.read_settings_document(),
-        "currentApiConfigName": profiles.active_name,
-    }
-    if active := profiles.profiles.get(profiles.active_name):
-        document |= {"apiProvider": active.provider, "apiModelId": active.model}
-    return wire.Configuration(configuration=remove_secrets(document))
+    return wire.Configuration(configuration=hub.services.config_store.read_configuration())
 
 
 async def set_configuration(hub: ServerHub, call: CommandCall[wire.SetConfiguration]) -> None:
