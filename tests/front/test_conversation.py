@@ -146,7 +146,7 @@ async def test_feedback_on_a_result_goes_on_and_a_finished_task_can_be_continued
             screen.press(CTRL_D)
             assert await screen.ended() == 0
             task_id = joey.tasks[0].name.removeprefix("task_")[:13]
-            last = rf" ›\n\d+ tokens · to go on: joey -r {task_id}\n"
+            last = rf" ›\n\d+ tokens in all requests · to go on: joey -r {task_id}\n"
             assert re.fullmatch(last, "\n".join(screen.lines[-3:]))
         sent = json.dumps(server.requests[-1].body["messages"])
     assert all(text in sent for text in ("count", "go on", "and more"))

@@ -28,8 +28,11 @@ def render_tool_catalogue(tools: Sequence[tuple[ToolSpec, str | None]]) -> str:
 
 def _render_tool(spec: ToolSpec, usage: str | None) -> str:
     usage = render_tool_usage(spec, usage)
-    nothing = "(see the usage)" if _get_properties(spec) else "(none)"
-    parameters = "\n".join(_iter_parameter_lines(spec, usage)) or nothing
+    names = _get_properties(spec)
+    if names and not any(f"<{name}>" in usage for name in names):
+        parameters = "(see the usage)"  # calls with tags have a form of their own
+    else:
+        parameters = "\n".join(_iter_parameter_lines(spec)) or "(none)"
     return "\n\n".join(
         [
             f"## {spec.name}\nDescription: {spec.description.strip()}",
@@ -44,11 +47,8 @@ def render_tool_usage(spec: ToolSpec, usage: str | None) -> str:
     return usage.strip() if usage is not None else _render_usage(spec)
 
 
-def _iter_parameter_lines(spec: ToolSpec, usage: str) -> Iterator[str]:
-    """The parameters that are tags of their own in the usage."""
+def _iter_parameter_lines(spec: ToolSpec) -> Iterator[str]:
     for name, schema in _get_properties(spec).items():
-        if f"<{name}>" not in usage:
-            continue
         need = "required" if _is_required(spec, name) else "optional"
         description = str(schema.get("description", "")).strip()
         choices = _collect_choices(schema)
