@@ -50,13 +50,17 @@ class ImitationFinder:
 
     def _end_line(self, line_break: str) -> None:
         line, self._line = self._line, ""
-        if not self.found and self._context.is_prose and self._context.is_line_blank:
-            heading, block = _HEADING_RE.match(line), _BLOCK_RE.match(line)
-            if heading is not None and heading[2] in self._tool_names:
-                self.found = heading[1][:MAX_QUOTED_CHARS]
-            elif block is not None:
-                self.found = block[1]
+        imitation = self._match_line(line)
+        if imitation and self._context.is_prose and self._context.is_line_blank:
+            self.found = self.found or imitation
         self._context.feed(line + line_break)
+
+    def _match_line(self, line: str) -> str:
+        """The imitation that a line begins with, if it is one wherever it stands."""
+        if heading := _HEADING_RE.match(line):
+            return heading[1][:MAX_QUOTED_CHARS] if heading[2] in self._tool_names else ""
+        block = _BLOCK_RE.match(line)
+        return "" if block is None else block[1]
 
 
 def find_imitation(text: str, tool_names: Collection[str]) -> str:
