@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,39 @@ def test_profiles_are_found_by_the_ids_of_roo() -> None:
     for name, expected in (("x2", "b"), ("a", "a"), ("b", "b")):
         found = choose_profile(profiles=profiles, env={}, kinds=PROVIDER_SPECS, profile=name)
         assert found.name == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"modelTemperature": 1}, Profile(provider="xai", temperature=1)),
+        ({"apiKey": "k"}, Profile(provider="anthropic", api_key="k")),
+        ({"apiProvider": "openai", "apiKey": "k"}, Profile(provider="openai")),
+    ],
+)
+def test_a_first_profile_has_the_usual_provider_unless_a_key_or_a_name_says_more(
+    tmp_path: Path, values: dict[str, Any], expected: Profile
+) -> None:
+    store = ConfigStore(tmp_path)
+    store.update_settings_and_profile(values, provider="xai")
+    assert store.load_profiles().profiles == {"default": expected}
+
+
+def test_a_whole_settings_export_can_be_the_file_of_profiles(tmp_path: Path) -> None:
+    document = {
+        "providerProfiles": {
+            "currentApiConfigName": "b",
+            "apiConfigs": {"a": build_roo_profile("xai"), "b": build_roo_profile("zai")},
+        },
+        "globalSettings": {"mode": "ask"},
+    }
+    file = tmp_path / "profiles.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    store = ConfigStore(tmp_path)
+    store.save_profile("c", {"provider": "ollama"}, activate=False)
+    store.activate_profile("a")
+    store.delete_profile("b")
+    profiles = store.load_profiles()
+    assert (profiles.active_name, list(profiles.profiles)) == ("a", ["a", "c"])
+    assert profiles.profiles["a"].api_key == "key-of-xai"
+    assert json.loads(file.read_text(encoding="utf-8"))["globalSettings"] == {"mode": "ask"}

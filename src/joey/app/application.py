@@ -9,7 +9,7 @@ from typing import Any
 
 from joey.app.customizations import load_modes, open_customizations
 from joey.app.features import remove_worktree
-from joey.app.model_choice import StoredModel
+from joey.app.model_choice import StoredModel, choose_user_model
 from joey.app.options import (
     UNLIMITED,
     build_new_options,
@@ -104,6 +104,15 @@ class Application:
         name = provider or active.provider
         ids = dict.fromkeys((active.model, *list_model_ids(name)))
         return {id: find_model_info(name, id) for id in ids if id}
+
+    def find_usual_provider(self) -> str | None:
+        """The provider that files and variables choose; None if they choose none."""
+        try:
+            return choose_user_model(
+                None, self.config_store.load_profiles(), self._env
+            ).profile.provider
+        except ConfigError:
+            return None
 
     def find_task_model(self, task: StoredModel) -> ModelInfo | None:
         """What is known of the model that a task at rest worked with."""

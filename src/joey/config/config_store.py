@@ -17,7 +17,9 @@ from msgspec import structs
 from joey.config.json_documents import convert_document, read_document, write_document
 from joey.config.profiles import (
     PROFILES_FILE,
+    ROO_EXPORT_KEY,
     Profiles,
+    get_profiles_part,
     load_profiles,
     parse_profile,
     split_settings_and_profile,
@@ -123,13 +125,13 @@ class ConfigStore:
             elif active_name in document[group]:
                 document[active] = active_name
             document[group] = {**document[group], name: entry}
-            write_document(self._profiles_file, document)
+            self._write_profiles(document)
 
     def activate_profile(self, name: str) -> None:
         with lock_for_update(self._profiles_file):
             self.get_profile_entry(name)
             document, _, active = self._read_profiles_document()
-            write_document(self._profiles_file, {**document, active: name})
+            self._write_profiles({**document, active: name})
 
     def delete_profile(self, name: str) -> None:
         with lock_for_update(self._profiles_file):
@@ -141,16 +143,23 @@ class ConfigStore:
                 document.pop(active, None)
             elif self.load_profiles().active_name == name or len(left) == 1:
                 document[active] = next(iter(left))
-            write_document(self._profiles_file, document)
+            self._write_profiles(document)
 
     def _read_profiles_document(self) -> tuple[dict[str, Any], str, str]:
         """The file, and what it calls its profiles and the active one."""
         load_profiles(self._joey_home)
-        document = read_document(self._profiles_file) or {"profiles": {}}
+        document = get_profiles_part(read_document(self._profiles_file) or {"profiles": {}})
         if "profiles" not in document and "apiConfigs" in document:
             return document, "apiConfigs", "currentApiConfigName"
         document.setdefault("profiles", {})
         return document, "profiles", "active"
+
+    def _write_profiles(self, document: dict[str, Any]) -> None:
+        whole = read_document(self._profiles_file) or {}
+        is_export = get_profiles_part(whole) is not whole
+        write_document(
+            self._profiles_file, {**whole, ROO_EXPORT_KEY: document} if is_export else document
+        )
 
     # Both in one object, as Roo's clients send them -------------------------------------------
 
@@ -167,9 +176,12 @@ class ConfigStore:
         named = {key: document[key] for key in _KEYS_WITH_CHOSEN_NAMES if key in document}
         return {**remove_secrets(document), **named}
 
-    def update_settings_and_profile(self, values: dict[str, Any]) -> None:
+    def update_settings_and_profile(
+        self, values: dict[str, Any], provider: str | None = None
+    ) -> None:
         """Set settings and keys of the active profile, all or nothing. Values that are as
-        `read_configuration` returns them change nothing. Raises ConfigError."""
+        `read_configuration` returns them change nothing; `provider` is for a profile that does not
+        exist yet. Raises ConfigError."""
         check_key_spelling(values)
         name = str(values.get("currentApiConfigName") or self.load_profiles().active_name)
         if name == self.load_profiles().active_name:
@@ -183,6 +195,10 @@ class ConfigStore:
             self.get_profile_entry(name)
         self.merge_settings({key: value for key, value in settings.items() if value is not None})
         if profile:
+            # Without a provider, `apiKey` is Anthropic's.
+            is_open = not profile.keys() & {"apiProvider", "provider", "apiKey"}
+            if provider and is_open and name not in self.load_profiles().profiles:
+                profile["provider"] = provider
             self.save_profile(name, profile, activate=True)
         elif is_chosen:
             self.activate_profile(name)

@@ -190,6 +190,7 @@ def _format_no_model_message(kinds: Sequence[ProviderSpec]) -> str:
 
 
 PROFILES_FILE = "profiles.json"
+ROO_EXPORT_KEY = "providerProfiles"
 _log = logging.getLogger(__name__)
 
 
@@ -230,6 +231,7 @@ def load_profiles(home: Path) -> Profiles:
     if document is None:
         return Profiles()
     _restrict_file_permissions(path)
+    document = get_profiles_part(document)
     group = "profiles" if "profiles" in document else "apiConfigs"
     named = document.get(group, {})
     if not isinstance(named, dict):
@@ -245,6 +247,12 @@ def load_profiles(home: Path) -> Profiles:
         return Profiles(active, profiles, names_by_id=ids)
     used = only if len(profiles) == 1 else active
     return Profiles(used, profiles, missing_active_name=active, names_by_id=ids)
+
+
+def get_profiles_part(document: dict[str, Any]) -> dict[str, Any]:
+    """What a file says of profiles; a settings export of Roo's has more in it."""
+    part = document.get(ROO_EXPORT_KEY)
+    return part if isinstance(part, dict) else document
 
 
 def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:

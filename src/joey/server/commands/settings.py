@@ -29,7 +29,7 @@ async def set_configuration(hub: ServerHub, call: CommandCall[wire.SetConfigurat
         if mode not in [known.slug for known in modes]:
             raise make_argument_error("arguments.values.mode", "there is no such mode.")
     try:
-        preferences.update_settings_and_profile(values)
+        preferences.update_settings_and_profile(values, hub.services.find_usual_provider())
     except ConfigError as error:
         raise make_argument_error("arguments.values", str(error)) from error
     after = preferences.read_settings_document().get("mode")
