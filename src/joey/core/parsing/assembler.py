@@ -69,7 +69,8 @@ class ReplyAssembler:
             self._parts,
             self._call_ids,
             LeakedCallFinder(tools) if understand_text_calls else None,
-            tools if protocol is ToolProtocol.XML else None,
+            tools,
+            is_trimmed=protocol is ToolProtocol.XML,
         )
         self._native_calls = NativeCalls(self._parts, self._call_ids, tools)
         self._reasoning_finder = ReasoningFinder()
@@ -165,15 +166,17 @@ class _ReplyText:
         parts: ReplyParts,
         ids: CallIdAllocator,
         finder: LeakedCallFinder | None,
-        xml_tools: ToolNames | None,
+        tools: ToolNames,
+        *,
+        is_trimmed: bool,
     ) -> None:
-        """`xml_tools`: in an XML task, where text between calls is shown without the white space
-        around it, and calls after an imitation are not run."""
+        """`is_trimmed`: text between calls is shown without the white space around it, as in XML
+        tasks."""
         self._parts = parts
         self._call_ids = ids
         self._finder = finder
-        self._xml_tools = xml_tools
-        self._is_trimmed = xml_tools is not None
+        self._tools = tools
+        self._is_trimmed = is_trimmed
         self.imitation = ""
         """Text before the latest call that imitates a result or a message."""
         self._trimmer = StreamTrimmer(verbatim=False)
@@ -231,8 +234,7 @@ class _ReplyText:
             return None if is_cut else found.unusable
         text = found.text.strip() if self._is_trimmed else found.text
         self._parts.end_text_as(text)
-        if self._xml_tools is not None:
-            self.imitation = self.imitation or find_imitation(text, self._xml_tools.by_name)
+        self.imitation = self.imitation or find_imitation(text, self._tools.by_name)
         for leaked in found.calls:
             call_id, name = self._call_ids.allocate(None), leaked.tool.name
             part = self._parts.start_call(call_id, name)

@@ -1,8 +1,10 @@
 """Imitations in the text of a reply: results and messages that only joey writes.
 
 Models that are trained on transcripts go on writing them: after a call they invent its result, then
-the next call. A line imitates joey if it is the heading of a tool's result or the tag of a block
-that joey adds, in prose: not in code, a quotation or a comment, and not mentioned in a sentence.
+the next call. A line imitates joey if it is the heading of a tool's result, the tag of a block of
+results or of a block that joey adds, or the beginning of another turn in the template of a model
+(`<|im_start|>user`); in prose: not in code, a quotation or a comment, and not mentioned in a
+sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +16,15 @@ from joey.core.text import compile_regex
 
 _HEADING_RE = compile_regex(r" {0,3}(\[([A-Za-z_][\w-]*)(?: for .*)?\] Result:)")
 _BLOCK_RE = compile_regex(
-    r" {0,3}(<(environment_details|file_write_result|user_message)>)\s*(?:$|.*</\2>\s*$)"
+    r" {0,3}(<(environment_details|file_write_result|user_message"
+    r"|tool_(?:response|results?|output)|function_(?:response|results?|output))>)"
+    r"\s*(?:$|.*</\2>\s*$)"
+)
+_TURN_RE = compile_regex(
+    r"(?:[^`]*<\|(?:im_end|eot_id|eom_id|end|endoftext)\|>| {0,3})\s*"
+    r"((?:<\|(?:im_start|start_header_id|start)\|>|<start_of_turn>)\s*(?:user|tool|ipython)\b"
+    r"|<\|(?:user|observation)\|>|<｜(?:User|tool▁outputs?▁begin)｜>|\[TOOL_RESULTS\]|\[INST\]"
+    r"|Human:(?=\s))"
 )
 _MAX_LINE_CHARS = 1000
 MAX_QUOTED_CHARS = 80
@@ -59,8 +69,8 @@ class ImitationFinder:
         """The imitation that a line begins with, if it is one wherever it stands."""
         if heading := _HEADING_RE.match(line):
             return heading[1][:MAX_QUOTED_CHARS] if heading[2] in self._tool_names else ""
-        block = _BLOCK_RE.match(line)
-        return "" if block is None else block[1]
+        other = _BLOCK_RE.match(line) or _TURN_RE.match(line)
+        return "" if other is None else other[1]
 
 
 def find_imitation(text: str, tool_names: Collection[str]) -> str:

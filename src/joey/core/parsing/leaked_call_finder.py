@@ -68,6 +68,7 @@ def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> F
     if _SUSPECT_RE.search(text) is None:
         return FoundCalls(text)
     unusable: UnusableCall | None = None
+    passed_over: UnusableCall | None = None
     if is_whole_reply:
         try:
             return FoundCalls("", read_whole_reply(text, tools))
@@ -82,9 +83,10 @@ def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> F
             break
         try:
             calls = read_calls_to_end(text, start, tools)
-            return FoundCalls(text[:start].rstrip(), calls, unusable)
+            return FoundCalls(text[:start].rstrip(), calls, unusable or passed_over)
         except NotACallError as error:
             unusable = error.unusable or unusable
+            passed_over = passed_over or error.passed_over
             if error.is_unfinished and FENCE_RE.match(text, start) is None:
                 break
     return FoundCalls(text, unusable=unusable)

@@ -54,6 +54,8 @@ class NotACallError(ValueError):
         beginning is part of it."""
         super().__init__(problem)
         self.is_unfinished = is_unfinished
+        self.passed_over: UnusableCall | None = None
+        """A complete call that text follows."""
         self.unusable = UnusableCall(problem, unknown_tool, tool) if problem else None
 
 
@@ -146,13 +148,29 @@ def read_calls_to_end(text: str, start: int, tools: ToolNames) -> tuple[LeakedCa
     """
     fence = FENCE_RE.match(text, start)
     if fence is None:
-        return _resolve(_Reader(text, start, tools).read_to_end(), tools)
+        return _read_marked_calls(text, start, tools)
     calls: list[LeakedCall] = []
     while fence is not None:
         fenced, end = read_fence(text, fence, tools)
         calls += fenced
         fence = FENCE_RE.match(text, end)
     _require_end(text, end)
+    return tuple(calls)
+
+
+def _read_marked_calls(text: str, start: int, tools: ToolNames) -> tuple[LeakedCall, ...]:
+    calls: list[LeakedCall] = []
+    try:
+        for written in _Reader(text, start, tools).read_to_end():
+            calls.append(_resolve_call(written, tools))
+    except NotACallError as error:
+        if calls and error.unusable is None:
+            tool = calls[0].tool.name
+            problem = f"Text follows the call of {tool}; only calls at the end of a reply are run."
+            error.passed_over = UnusableCall(problem, tool=tool)
+        raise
+    if not calls:
+        raise NotACallError
     return tuple(calls)
 
 
