@@ -330,7 +330,7 @@ PROFILE: dict[str, Key] = dict.fromkeys(
     name provider model baseUrl apiKey maxTokens contextWindow temperature topP topK minP
     presencePenalty extraBody chatTemplateKwargs thinkingBudget
     reasoningEffort legacyHeaders protocol nativeTools requestTimeout
-    rateLimitSeconds headers
+    rateLimitSeconds images prices headers
     """.split(),  # noqa: SIM905 (easier to read than a literal)
     Key.YOURS,
 )

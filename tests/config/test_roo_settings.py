@@ -11,10 +11,11 @@ import pytest
 from joey.config.config_store import ConfigStore
 from joey.config.profiles import Profiles, choose_profile, parse_profile
 from joey.config.roo_settings import PROFILE_KEYS, ROO_PROFILE_KEYS, UNUSED_KEYS
-from joey.core.models import ToolProtocol
+from joey.core.models import Prices, ToolProtocol
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.providers.catalog import PROVIDER_SPECS, build_endpoint_url, find_provider_spec
+from joey.providers.factory import resolve_model
 from tests.config.roo_keys import (
     BASE_URL_KEYS,
     KEYS_AND_ADDRESSES,
@@ -128,6 +129,21 @@ def test_a_key_of_a_profile_has_an_effect(key: str) -> None:
             {"max_tokens": 700},
         ),
         ({"includeMaxTokens": True, "openAiCustomModelInfo": {"maxTokens": -1}}, {}),
+        (
+            {
+                "openAiCustomModelInfo": {
+                    "supportsImages": False,
+                    "inputPrice": 2,
+                    "outputPrice": 8,
+                    "cacheReadsPrice": 0.5,
+                }
+            },
+            {"images": False, "prices": Prices(2, 8, 2, 0.5)},
+        ),
+        (
+            {"openAiCustomModelInfo": {"supportsImages": True, "inputPrice": 0, "outputPrice": 0}},
+            {},
+        ),
         (
             {"openAiUseAzure": True, "openAiBaseUrl": "https://proxy.example/azure"},
             {"base_url": "https://proxy.example/openai/v1"},
@@ -245,3 +261,9 @@ def test_a_whole_settings_export_can_be_the_file_of_profiles(tmp_path: Path) -> 
     assert (profiles.active_name, list(profiles.profiles)) == ("a", ["a", "c"])
     assert profiles.profiles["a"].api_key == "key-of-xai"
     assert json.loads(file.read_text(encoding="utf-8"))["globalSettings"] == {"mode": "ask"}
+
+
+def test_a_profile_corrects_what_the_catalogue_says_of_a_model() -> None:
+    profile = Profile(provider="openai", model="gpt-4o", images=False, prices=Prices(2, 8, 2, 1))
+    model = resolve_model(profile)
+    assert (model.supports_images, model.prices) == (False, Prices(2, 8, 2, 1))

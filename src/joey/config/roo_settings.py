@@ -259,10 +259,25 @@ def _convert_openai(given: Mapping[str, Any]) -> dict[str, Any]:
         return fields
     fields["contextWindow"] = info.get("contextWindow")
     fields["nativeTools"] = info.get("supportsNativeTools")
+    fields["images"] = False if info.get("supportsImages") is False else None
+    fields["prices"] = _convert_prices(info)
     if given.get("includeMaxTokens") is True and not given.get("modelMaxTokens"):
         limit = info.get("maxTokens")
         fields["maxTokens"] = None if limit == -1 else limit
     return fields
+
+
+def _convert_prices(info: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Without any, they are 0 in Roo."""
+    fresh, output = info.get("inputPrice"), info.get("outputPrice")
+    if not fresh and not output:
+        return None
+    return {
+        "input": fresh or 0,
+        "output": output or 0,
+        "cache_writes": info.get("cacheWritesPrice") or fresh or 0,
+        "cache_reads": info.get("cacheReadsPrice") or fresh or 0,
+    }
 
 
 def _convert_openai_native(given: Mapping[str, Any]) -> dict[str, Any]:

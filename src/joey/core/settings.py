@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from joey.core.hooks import Hook
-from joey.core.models import ToolProtocol
+from joey.core.models import Prices, ToolProtocol
 from joey.core.modes import DEFAULT_MODE, ModePromptOverride
 from joey.core.permissions.hosts import parse_host
 
@@ -290,6 +290,10 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """How the model calls tools: `native` or `xml`."""
     native_tools: bool | None = None
     """Whether the model can call tools by the API, where the catalogue is wrong."""
+    images: bool | None = None
+    """Whether the model takes images, where the catalogue is wrong."""
+    prices: Prices | None = None
+    """US dollars per million tokens: `{"input": 1, "output": 5, "cache_reads": 0.1}`."""
     request_timeout: _NonNegativeFloat = 600.0
     """Seconds without a byte before a request is given up."""
     rate_limit_seconds: _NonNegativeFloat | None = None

@@ -94,4 +94,6 @@ def resolve_model(profile: Profile) -> ModelInfo:
         supports_native_tools=info.supports_native_tools
         if profile.native_tools is None
         else profile.native_tools,
+        supports_images=info.supports_images if profile.images is None else profile.images,
+        prices=profile.prices or info.prices,
     )
