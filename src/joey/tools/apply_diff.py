@@ -64,9 +64,7 @@ _MAX_SHOWN_FAILURES = 5
 
 class ApplyDiffParams(Struct, frozen=True):
     path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
-    diff: Annotated[
-        str, Meta(description="One or more SEARCH/REPLACE blocks, as the tool's description shows.")
-    ]
+    diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.")]
 
 
 class PlannedEdit(Struct, frozen=True):

@@ -32,17 +32,17 @@ _MODE_ATTRIBUTE_RE = compile_regex(r"""\smode\s*=\s*["']([^"']*)["']""")
 
 
 class SuggestedAnswer(Struct, frozen=True):
-    text: Annotated[str, Meta(description="A complete answer, ready to be picked.")]
+    text: Annotated[str, Meta(description="A complete answer.")]
     mode: Annotated[
         str | None, Meta(description="Slug of the mode to switch to with this answer.")
     ] = None
 
 
 class AskFollowupQuestionParams(Struct, frozen=True):
-    question: Annotated[str, Meta(description="One clear question with the context it needs.")]
+    question: Annotated[str, Meta(description="One clear question, with its context.")]
     follow_up: Annotated[
         tuple[SuggestedAnswer, ...],
-        Meta(description="One to four suggested answers, the best first; no placeholders."),
+        Meta(description="Suggested answers, the best first."),
     ]
 
 

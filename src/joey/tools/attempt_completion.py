@@ -19,9 +19,7 @@ from joey.tools.base import (
 
 
 class AttemptCompletionParams(Struct, frozen=True):
-    result: Annotated[
-        str, Meta(description="What was done and what came of it, final; no question at the end.")
-    ]
+    result: Annotated[str, Meta(description="The final summary.")]
 
 
 class AttemptCompletion(Tool[AttemptCompletionParams, PreparedToolCall]):

@@ -46,9 +46,7 @@ _REQUIRED_PARAMETER_BY_ACTION = {
 
 
 class BrowserActionParams(Struct, frozen=True):
-    action: Annotated[
-        BrowserActionName, Meta(description="What to do. Begin with launch, end with close.")
-    ]
+    action: Annotated[BrowserActionName, Meta(description="What to do.")]
     url: Annotated[str | None, Meta(description="launch: the address to open.")] = None
     coordinate: Annotated[
         str | None,

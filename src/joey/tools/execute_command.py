@@ -55,7 +55,7 @@ class ExecuteCommandParams(Struct, frozen=True):
     ] = None
     timeout: Annotated[
         float | None,
-        Meta(description="Seconds to wait for the end; defaults to about two minutes."),
+        Meta(description="Seconds to wait; defaults to about two minutes."),
     ] = None
 
 

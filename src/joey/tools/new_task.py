@@ -37,17 +37,15 @@ class SharedWorkspaceTaskParams(Struct, frozen=True):
     mode: Annotated[str, Meta(description="Slug of the mode to work in, e.g. code.")]
     message: Annotated[
         str,
-        Meta(description="All that the subtask needs to know: it has seen nothing of this task."),
+        Meta(description="Everything the subtask needs to know."),
     ]
-    todos: Annotated[str | None, Meta(description="Its first todo list, a Markdown checklist.")] = (
-        None
-    )
+    todos: Annotated[str | None, Meta(description="Its todo list, a Markdown checklist.")] = None
 
 
 class NewTaskParams(SharedWorkspaceTaskParams, frozen=True):
     worktree: Annotated[
         bool | None,
-        Meta(description="true: in a git worktree of its own; false (default): in this workspace."),
+        Meta(description="true: work in a git worktree; defaults to false."),
     ] = None
 
 

@@ -35,31 +35,19 @@ _CHUNK_BYTES = 64 * 1024
 
 class ReadCommandOutputParams(Struct, frozen=True):
     artifact_id: Annotated[
-        str, Meta(description="The ID that the command's result named, e.g. cmd-1706119234567.txt.")
+        str, Meta(description="ID from the command's result, e.g. cmd-1706119234567.txt.")
     ]
     search: Annotated[
         str | None,
-        Meta(
-            description="Return only lines that match this regular expression, without regard to"
-            " case."
-        ),
+        Meta(description="Only lines that match this regular expression."),
     ] = None
-    offset: Annotated[int | None, Meta(description="Byte to start reading at; defaults to 0.")] = (
-        None
-    )
-    limit: Annotated[int | None, Meta(description="Most bytes to return; defaults to 40960.")] = (
-        None
-    )
+    offset: Annotated[int | None, Meta(description="First byte; defaults to 0.")] = None
+    limit: Annotated[int | None, Meta(description="Number of bytes; defaults to 40960.")] = None
     wait: Annotated[
         float | None,
-        Meta(
-            description="Seconds, up to 600, to wait for the end of a background command. Returns"
-            " its new output."
-        ),
+        Meta(description="Seconds to wait for the end, up to 600."),
     ] = None
-    stop: Annotated[
-        bool | None, Meta(description="True ends a background command with all its processes.")
-    ] = None
+    stop: Annotated[bool | None, Meta(description="true: end the command.")] = None
 
 
 class PreparedOutputRead(PreparedToolCall, frozen=True, kw_only=True):
