@@ -180,13 +180,18 @@ def test_keys_for_an_openai_compatible_server(
             "https://api.z.ai/api/paas/v4",
         ),
         (
-            {"apiProvider": "mistral", "apiModelId": "codestral-2508"},
+            {"apiProvider": "mistral", "apiModelId": "codestral-2508", "mistralApiKey": "k"},
             "https://codestral.mistral.ai/v1",
         ),
     ],
 )
 def test_addresses_are_completed_as_roo_does(values: dict[str, Any], base_url: str) -> None:
     assert parse(values).base_url == base_url
+
+
+@pytest.mark.parametrize("name", ["zai", "mistral"])
+def test_without_a_key_the_address_is_the_one_that_the_key_of_a_variable_is_for(name: str) -> None:
+    assert parse({"apiProvider": name, "apiModelId": "codestral-2508"}).base_url is None
 
 
 def test_a_whole_export_of_keys_is_a_valid_profile() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.config.roo_keys import ROO
+from tests.config.roo_keys import ROO, build_roo_profile
 from tests.server.server_fixture import CommandFailedError, ServerFixture, done, open_server
 
 pytestmark = pytest.mark.requirement("websocket:commands")
@@ -29,7 +29,7 @@ async def test_every_key_is_taken_and_returned_unless_it_is_secret(tmp_path: Pat
         configuration = (await peer.ask("getConfiguration"))["configuration"]
         for key, value in values.items():
             if key in SECRET_KEYS:
-                assert configuration.get(key) in (None, ["x-team"]), key
+                assert key not in configuration
             else:
                 assert configuration.get(key) == value, key
         assert "secret-value" not in json.dumps(configuration)
@@ -44,11 +44,7 @@ async def test_all_keys_at_once_are_taken_and_returned(tmp_path: Path) -> None:
         await peer.ask("setConfiguration", values=values)
         configuration = (await peer.ask("getConfiguration"))["configuration"]
         returned = {key: value for key, value in configuration.items() if key in values}
-        assert returned == {
-            key: ["x-team"] if key == "openAiHeaders" else value
-            for key, value in values.items()
-            if key not in SECRET_KEYS or key == "openAiHeaders"
-        }
+        assert returned == {key: value for key, value in values.items() if key not in SECRET_KEYS}
 
 
 PROFILES: list[dict[str, Any] | None] = [
@@ -105,3 +101,28 @@ async def test_a_model_said_to_have_no_native_tools_is_asked_for_xml(tmp_path: P
         (request,) = here.model.requests
         assert request.headers["authorization"] == "Bearer the-key"
         assert "tools" not in request.body
+
+
+@pytest.mark.parametrize("shape", ["none", "ours", "roo"])
+async def test_a_task_starts_with_the_whole_configuration_that_was_returned(
+    tmp_path: Path, shape: str
+) -> None:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
+        url, headers = f"{here.model.url}/v1", {"x-team": "a"}
+        ours = {"provider": "openai", "baseUrl": url, "apiKey": "key", "model": "m"}
+        roo = build_roo_profile("openai", base_url=url)
+        if shape != "none":
+            profile = ours | {"headers": headers} if shape == "ours" else roo
+            await peer.ask("createProfile", name="work", profile=profile)
+        configuration = (await peer.ask("getConfiguration"))["configuration"]
+        await peer.ask("startNewTask", text="go", configuration=configuration)
+        await peer.asked("completion_result")
+        (request,) = here.model.requests
+        sent = request.headers.get("authorization") or request.headers["x-api-key"]
+        keys = {
+            "none": "key-of-the-environment",
+            "ours": "Bearer key",
+            "roo": "Bearer key-of-openai",
+        }
+        assert sent == keys[shape]
+        assert request.headers.get("x-team") == ("a" if shape == "ours" else None)

@@ -356,7 +356,7 @@ def apply_configuration(
     """The options of a new task with these laid over them; what is denied stays denied. Raises
     ConfigError: naming the key that does not fit."""
     home, env = resolve_home_and_env(home, env)
-    parsed = _split_client_configuration(values)
+    parsed = _split_client_configuration(values, home)
     settings = _overlay_settings(options.settings, parsed, options.workspace, home, env)
     options = _apply_client_settings(options, settings, parsed)
     profiles = load_profiles(home)
@@ -375,7 +375,7 @@ def build_new_options(
     """Options of a new task: the user's files with these laid over them. Raises ConfigError: naming
     the key that does not fit."""
     user_settings = load_settings(home)
-    parsed = _split_client_configuration(values)
+    parsed = _split_client_configuration(values, home)
     settings = _overlay_settings(user_settings, parsed, workspace, home, env)
     base = _choose_user_model(parsed, load_profiles(home), env)
     options = ResolvedTaskOptions(
@@ -411,7 +411,7 @@ def build_resume_options(
     env: Mapping[str, str],
 ) -> TaskOptions:
     """Options for opening a task again, with these laid over its own. Raises ConfigError."""
-    parsed = _split_client_configuration(values)
+    parsed = _split_client_configuration(values, home)
     preferences = ConfigStore(home)
     settings = _overlay_settings(preferences.load_settings(), parsed, workspace, home, env)
     options = _apply_client_settings(TaskOptions(workspace=workspace), settings, parsed)
@@ -425,13 +425,16 @@ def build_resume_options(
     return _apply_model_choice(options, base, parsed, env)
 
 
-def _split_client_configuration(values: dict[str, Any]) -> _ClientConfiguration:
+def _split_client_configuration(values: dict[str, Any], home: Path) -> _ClientConfiguration:
     settings, keys = split_settings_and_profile(
         {name: value for name, value in values.items() if value is not None}
     )
     profile = _require_text_or_none(
         "currentApiConfigName", settings.pop("currentApiConfigName", None)
     )
+    profiles = load_profiles(home) if profile else Profiles()
+    if profile == profiles.active_name and profile not in profiles.profiles:
+        profile = None  # what `getConfiguration` returns while there are no profiles
     return _ClientConfiguration(
         settings, keys, profile, _require_text_or_none("mode", settings.get("mode"))
     )

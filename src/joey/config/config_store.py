@@ -170,7 +170,8 @@ class ConfigStore:
         if active := profiles.profiles.get(profiles.active_name):
             document |= {"apiProvider": active.provider, "apiModelId": active.model}
             document |= self.get_profile_entry(active.name)
-            document.pop("id", None)
+            for key in ("id", "headers", "openAiHeaders"):  # any header may be a secret
+                document.pop(key, None)
         document["currentApiConfigName"] = profiles.active_name
         document = msgspec.to_builtins(document)
         named = {key: document[key] for key in _KEYS_WITH_CHOSEN_NAMES if key in document}

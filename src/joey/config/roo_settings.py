@@ -320,14 +320,17 @@ _CONVERTERS = {
 
 
 def _build_base_url(name: str, row: RooProvider, given: Mapping[str, Any]) -> Any:
+    """An address that only Roo uses comes with its key: a variable's key is for the usual one."""
     url = given.get(row.base_url or "")
-    is_whole = "apiProvider" in given
+    has_key = bool(given.get(row.api_key or ""))
     match name:
-        case "zai" if is_whole or "zaiApiLine" in given:
+        case "zai" if has_key or "zaiApiLine" in given:
             area, _, line = str(given.get("zaiApiLine") or "international_coding").partition("_")
             if area in _ZAI_HOSTS and line in _ZAI_PATHS:
                 return _ZAI_HOSTS[area] + _ZAI_PATHS[line]
-        case "mistral" if is_whole and str(given.get(row.model)).startswith("codestral"):
+        case "mistral" if str(given.get(row.model)).startswith("codestral") and (
+            has_key or "mistralCodestralUrl" in given
+        ):
             return _append_path(given.get("mistralCodestralUrl") or _CODESTRAL_URL, "/v1")
         case "openai" if isinstance(url, str):
             return _build_azure_url(url, given.get("openAiUseAzure") is True)
