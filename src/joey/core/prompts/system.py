@@ -252,7 +252,6 @@ not yours. Before you delete or overwrite something, look at exactly what it is.
 [can edit] - Write complete, working code. Comments explain reasons, not your steps.
 [can edit and run] - Verify your work: run the project's tests, type checks or builds, the narrow \
 ones first. Never weaken or skip a test to make it pass.
-[can edit] - Remove temporary files and debug output that you created.
 
 # Care
 [execute_command] - Unless asked, do not commit, push, publish, deploy, install system-wide, or \
