@@ -53,6 +53,7 @@ PROFILES: list[dict[str, Any] | None] = [
     {"provider": "openai", "baseUrl": "http://user:word@127.0.0.1:1/v1", "apiKey": "k"},
     ROO.profile,
     {"apiProvider": "openai-native", "id": "x1", "openAiNativeApiKey": "k", "apiModelId": "m"},
+    {"apiProvider": "xai", "apiModelId": "m", "todoListEnabled": False, "mode": "ask"},
 ]
 
 
@@ -72,6 +73,7 @@ async def test_setting_what_was_returned_changes_nothing(
             await peer.ask("createProfile", name="work", profile=profile)
         before = read_files(here)
         configuration = (await peer.ask("getConfiguration"))["configuration"]
+        assert (configuration["todoListEnabled"], configuration["mode"]) == (True, "code")
         await peer.ask("setConfiguration", values=configuration)
         assert read_files(here) == before
         assert (await peer.ask("getConfiguration"))["configuration"] == configuration

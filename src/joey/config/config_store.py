@@ -169,8 +169,8 @@ class ConfigStore:
         document = self.read_settings_document()
         if active := profiles.profiles.get(profiles.active_name):
             document |= {"apiProvider": active.provider, "apiModelId": active.model}
-            document |= self.get_profile_entry(active.name)
-            for key in ("id", "headers", "openAiHeaders"):  # any header may be a secret
+            document |= split_settings_and_profile(self.get_profile_entry(active.name))[1]
+            for key in ("headers", "openAiHeaders"):  # any header may be a secret
                 document.pop(key, None)
         document["currentApiConfigName"] = profiles.active_name
         document = msgspec.to_builtins(document)
