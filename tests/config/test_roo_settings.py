@@ -272,3 +272,12 @@ def test_a_profile_corrects_what_the_catalogue_says_of_a_model() -> None:
     profile = Profile(provider="openai", model="gpt-4o", images=False, prices=Prices(2, 8, 2, 1))
     model = resolve_model(profile)
     assert (model.supports_images, model.prices) == (False, Prices(2, 8, 2, 1))
+
+
+def test_parameters_of_roo_are_added_to_those_in_our_names(tmp_path: Path) -> None:
+    store = ConfigStore(tmp_path)
+    ours = {"apiProvider": "openai-native", "extraBody": {"seed": 1, "verbosity": "high"}}
+    store.save_profile("p", ours, activate=True)
+    store.update_settings_and_profile({"verbosity": "low", "openAiNativeServiceTier": "flex"})
+    body = store.load_profiles().profiles["p"].extra_body
+    assert body == {"seed": 1, "verbosity": "high", "service_tier": "flex"}

@@ -275,7 +275,11 @@ def _normalize_fields(given: dict[str, Any]) -> dict[str, Any]:
         return given
     from joey.config.roo_settings import convert_roo_profile  # few profiles are in Roo's names
 
-    return convert_roo_profile(given) | _pick_joey_fields(given)
+    roo, own = convert_roo_profile(given), _pick_joey_fields(given)
+    for name in ("extraBody", "headers"):
+        if isinstance(roo.get(name), dict) and isinstance(own.get(name), dict):
+            own[name] = roo[name] | own[name]
+    return roo | own
 
 
 def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any]:

@@ -203,7 +203,8 @@ def merge_roo_keys(known: dict[str, Any], values: dict[str, Any]) -> dict[str, A
         if "apiKey" in merged:
             merged[get_api_key_name(merged["apiProvider"])] = merged.pop("apiKey")
     new = {name: value for name, value in values.items() if value is not None}
-    hidden = convert_roo_profile(new, merged["apiProvider"]).keys() - values.keys() - {"apiKey"}
+    hidden = convert_roo_profile(new, merged["apiProvider"]).keys() - values.keys()
+    hidden -= {"apiKey", "extraBody", "headers"}  # Roo's own name, or merged with Roo's
     return {name: value for name, value in merged.items() if name not in hidden}
 
 
