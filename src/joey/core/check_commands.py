@@ -9,7 +9,9 @@ permission.
 
 from __future__ import annotations
 
+import re
 import shlex
+from itertools import dropwhile
 from pathlib import PurePosixPath
 
 from joey.core.permissions.shell import parse_word_set
@@ -21,16 +23,18 @@ CheckName = tuple[str, ...]
 _MAX_READ_CHARS = 4000
 _OPERATORS = "();<>|&\n"
 _ASSIGNMENT_RE = compile_regex(r"[A-Za-z_]\w*\+?=")
+_PREFIX_ARGUMENT_RE = compile_regex(r"-.*|[\d.]+[smhd]?|\{\}")
 _TIMEOUT_ARGUMENT_RE = compile_regex(r"-.*|[\d.]+[smhd]?|[A-Z]+")
 _LOOKUP_PROGRAMS = parse_word_set(
     """
-    [ [[ : . ack ag alias awk basename bat break cat cd cmp colordiff column command comm continue
-    cut date declare df diff dirname done du echo egrep esac export fd fgrep fi file find fold for
-    free function git-grep grep hash head hexdump history hostname id in jobs jq kill killall less
-    ls lsof md5sum mkdir more nl od pgrep pidof pkill popd printenv printf ps pushd pwd read
-    readlink realpath return rg rm rmdir sed select set sha256sum shift shopt sleep sort source
-    stat strings tail tee test tput tr tree true type umask unalias uname uniq unset wait wc whatis
-    whereis which who whoami xxd yq zgrep }
+    [ [[ : . ack ag alias awk basename bat break cat cd cmp colordiff column command comm compgen
+    continue cut date declare df diff dirname done dpkg du echo egrep esac export expr fd fgrep fi
+    file find fold for free function fuser getent git-grep grep hash head help hexdump history
+    hostname id in jobs jq kill killall ldd less let ls lsof man md5sum mkdir more nc netstat nl nm
+    od pgrep pidof ping pkill popd printenv printf ps pushd pwd read readlink realpath return rg rm
+    rmdir rpm sed select set sha256sum shift shopt sleep sort source ss stat strings tail tee test
+    tput tr tree true type umask unalias uname uniq unset wait wc whatis whereis which who whoami
+    xxd yq zgrep }
     """
 )
 """Programs whose status is an answer, or says nothing about the work."""
@@ -40,14 +44,22 @@ _GIT_LOOKUPS = parse_word_set(
     merge-base remote rev-list rev-parse show show-ref status symbolic-ref tag
     """
 )
+_LOOKUP_SUBCOMMANDS = parse_word_set(
+    "audit images info inspect is-active list logs ls outdated ps search show status view why"
+)
+"""Subcommands of any program (`pip show`, `npm ls`, `docker ps`)."""
 _BLOCK_ENDS = frozenset({"fi", "done", "esac", "}"})
 _LOOKUP_OPTIONS = frozenset({"--version", "-version", "-V", "--help", "-h", "version"})
 _PREFIXES = parse_word_set(
-    "! { do then else elif if while until time exec eval sudo env nice nohup stdbuf npx bunx"
+    """
+    ! { do then else elif if while until time exec eval sudo env nice nohup stdbuf xargs npx bunx
+    uvx
+    """
 )
 _TWO_WORD_PREFIXES = parse_word_set("uv:run poetry:run pipenv:run pdm:run hatch:run bundle:exec")
 _SCRIPT_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun"})
-_INTERPRETER_RE = compile_regex(r"(?:python|pypy|ruby|perl|php|node|deno|bash|sh|zsh)[\d.]*")
+_INTERPRETER_RE = compile_regex(r"(?:python|pypy|ruby|perl|php|node|deno|bash|sh|zsh)")
+_VERSIONED_RE = compile_regex(r"((?:python|pypy|pip|ruby|perl|php|node))[\d.]+")
 _CHECK_NAMES = parse_word_set(
     """
     ava bazel build check clippy compile ctest cypress eslint flake8 gradle gradlew jest karma lint
@@ -77,7 +89,7 @@ def find_checks(line: str, *, all_in_pipes: bool = False) -> tuple[CheckName, ..
 
 def is_known_check(checks: tuple[CheckName, ...]) -> bool:
     """Whether tests, a linter or a build are among these programs."""
-    return any(part in _CHECK_NAMES for name in checks for part in name)
+    return any(part.lstrip("-") in _CHECK_NAMES for name in checks for part in name)
 
 
 def are_variants(checks: tuple[CheckName, ...], others: tuple[CheckName, ...]) -> bool:
@@ -103,7 +115,7 @@ def _list_commands(line: str, *, all_in_pipes: bool) -> list[list[str]]:
                 if not skips_next:
                     current.append(token)
                 skips_next = False
-            elif token[0] in "<>":
+            elif token[0] in "<>" or token in ("&>", "&>>"):
                 skips_next = True
             elif token in ("|", "|&") and not all_in_pipes:
                 current = []
@@ -120,14 +132,18 @@ def _normalize(argv: list[str]) -> CheckName:
     while argv:
         first, second = argv[0], argv[1] if len(argv) > 1 else ""
         program = PurePosixPath(first).name
-        if _ASSIGNMENT_RE.match(first) or program in _PREFIXES:
+        if versioned := _VERSIONED_RE.fullmatch(program):
+            program = versioned[1]
+        if _ASSIGNMENT_RE.match(first):
             argv = argv[1:]
+        elif program in _PREFIXES:
+            argv = _skip(_PREFIX_ARGUMENT_RE, argv[1:])
         elif f"{program}:{second}" in _TWO_WORD_PREFIXES:
-            argv = argv[2:]
+            argv = _skip(_PREFIX_ARGUMENT_RE, argv[2:])
         elif program == "timeout":
-            argv = argv[1:]
-            while argv and _TIMEOUT_ARGUMENT_RE.fullmatch(argv[0]):
-                argv = argv[1:]
+            argv = _skip(_TIMEOUT_ARGUMENT_RE, argv[1:])
+        elif program == "git" and second.startswith("-") and second not in _LOOKUP_OPTIONS:
+            argv = [first, *argv[3 if second in ("-C", "-c") else 2 :]]
         elif _INTERPRETER_RE.fullmatch(program):
             if second != "-m":
                 return (program, second) if second else (program,)
@@ -141,8 +157,13 @@ def _normalize(argv: list[str]) -> CheckName:
     return ()
 
 
+def _skip(pattern: re.Pattern[str], argv: list[str]) -> list[str]:
+    return list(dropwhile(pattern.fullmatch, argv))
+
+
 def _is_lookup(name: CheckName) -> bool:
     program, argument = name[0], name[1] if len(name) > 1 else ""
     if program == "git":
         return argument in _GIT_LOOKUPS
-    return program in _LOOKUP_PROGRAMS or argument in _LOOKUP_OPTIONS
+    is_program_lookup = program in _LOOKUP_PROGRAMS or argument in _LOOKUP_OPTIONS
+    return is_program_lookup or argument in _LOOKUP_SUBCOMMANDS
