@@ -166,6 +166,11 @@ TOOL_REFUSALS = [
         "No endpoints found that support tool use. To learn more about provider routing, visit …",
     ),
     (500, "tools param requires --jinja flag"),
+    (400, "deepseek-reasoner does not support Function Calling"),
+    (400, "The model does not support tool use or function calling but tools were specified."),
+    (400, "tools is not supported in this model. For a list of supported models, refer to …"),
+    (400, "`tool calling` is not supported with this model"),
+    (400, "<400> InternalError.Algo.InvalidParameter: The tool call is not supported."),
 ]
 
 
@@ -178,7 +183,15 @@ async def test_a_refusal_of_tools_is_recognised_and_says_what_to_do(status: int,
 
 
 @pytest.mark.parametrize(
-    "text", ["tools.0.input_schema: JSON schema is invalid", "This model does not support images"]
+    "text",
+    [
+        "tools.0.input_schema: JSON schema is invalid",
+        "This model does not support images",
+        "This model does not support parallel tool calls",
+        "Parallel tool calls are not supported.",
+        "Tools are not supported with response_format",
+        "This model does not support tools with structured output",
+    ],
 )
 async def test_other_errors_about_tools_are_no_refusal_of_them(text: str) -> None:
     error = await failing("openai", fail(400, text))

@@ -43,13 +43,15 @@ _STATED_WINDOW_RE = compile_regex(
     re.IGNORECASE,
 )
 """llama.cpp, vLLM and OpenAI, LM Studio, Anthropic."""
+_TOOLS = r"(?<!parallel )\b(?:tools|tool (?:use|calls?|calling)|function calls?|function calling)"
 _TOOLS_REFUSED_RE = compile_regex(
-    r"does not support tools|tool choice requires --enable-auto-tool-choice"
-    r"|function calling is not enabled|no endpoints found that support tool use"
-    r"|tools param requires --jinja",
+    rf"does not support {_TOOLS}\b(?! (?:with|when|while|in)\b)"
+    rf"|{_TOOLS}`? (?:is|are) not supported(?: (?:in|for|with|by) (?:this|the) model)?\s*(?:\.|$)"
+    r"|tool choice requires --enable-auto-tool-choice|function calling is not enabled"
+    r"|no endpoints found that support tool use|tools param requires --jinja",
     re.IGNORECASE,
 )
-"""Ollama, vLLM, Gemini, OpenRouter, llama.cpp."""
+"""Ollama, DeepSeek and xAI; OpenAI, Groq and Alibaba; vLLM; Gemini; OpenRouter; llama.cpp."""
 _PERMANENT_RE = compile_regex(
     r"requires --\w|jinja|chat template|does not support|not supported|unsupported"
     r"|more system memory|model .{0,80}not found",
