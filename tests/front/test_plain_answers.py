@@ -188,3 +188,32 @@ async def test_calls_that_cannot_be_used_are_named_beside_those_that_ran(joey: J
     assert "[list_files for '.'] Result:" in answer
     assert "[search_files for 'x'] Result:" in answer
     assert 'was not run. Unknown tool \\"polish\\". Available tools: ' in answer
+
+
+BASH = "<bash>\n<command>echo five</command>\n</bash>\n"
+EDIT = "<write_to_file>\n<path>b.txt</path>\n<content>\nx\n</content>\n</write_to_file>\n"
+DONE = "<attempt_completion>\n<result>ok</result>\n</attempt_completion>"
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_a_call_by_another_name_runs_before_one_by_its_own(joey: Joey) -> None:
+    text = f"{BASH}<list_files>\n<path>.</path>\n</list_files>"
+    done, server = await ask(
+        joey, Turn(say(text, chunk=7)), Turn(say(DONE)), flags=("--protocol", "xml", "-y")
+    )
+    assert (done.code, done.out) == (0, "ok\n")
+    answer = json.dumps(server.requests[1].body["messages"][-1])
+    assert "[execute_command for 'echo five'] Result:" in answer
+    assert "[list_files for '.'] Result:" in answer
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_a_result_is_not_presented_where_a_call_before_it_was_not_run(joey: Joey) -> None:
+    text = f"```xml\n{EDIT}```\n\n{DONE}"
+    done, server = await ask(
+        joey, Turn(say(text, chunk=7)), Turn(say(DONE)), flags=("--protocol", "xml", "-y")
+    )
+    assert (done.code, done.out) == (0, "ok\n")
+    answer = json.dumps(server.requests[1].body["messages"][-1])
+    assert "The call of write_to_file is in a code block, and another call follows it" in answer
+    assert not (joey.workspace / "b.txt").exists()

@@ -173,9 +173,9 @@ class UnusableCall(Struct, frozen=True):
 
     problem: str
     unknown_tool: str | None = None
+    """The name that was called, if there is no such tool."""
     tool: str | None = None
     """The tool that was meant, if there is one."""
-    """The name that was called, if there is no such tool."""
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):

@@ -190,7 +190,7 @@ async def process_reply(
         return await process_plain_reply(task, reply, failures)
     failures.plain_reply_texts.clear()
     failures.unusable_reply_count = 0
-    runner = ToolCallRunner(task, failures)
+    runner = ToolCallRunner(task, failures, has_failure=reply.unusable_call is not None)
     await runner.run(calls)
     if runner.accepted_result is None:
         if reply.unusable_call is None:

@@ -70,7 +70,8 @@ FATAL_ERRORS = (RunStopped, StoreError, TaskStateError)
 class ToolCallRunner:
     """The state of one reply's calls while they are worked through."""
 
-    def __init__(self, task: Task, failures: FailureCounter) -> None:
+    def __init__(self, task: Task, failures: FailureCounter, *, has_failure: bool = False) -> None:
+        """`has_failure`: the reply has something that was meant as a call and is none."""
         self._task = task
         self._failures = failures
         self._checkpoint_saver = ReplyCheckpointSaver(task)
@@ -78,9 +79,9 @@ class ToolCallRunner:
         """Of the calls that failed."""
         self._has_success = False
         """A call did what it was made for, or told the model what it wanted to know."""
-        self._has_failure = False
+        self._has_failure = has_failure
         """A call failed, or only a part of it succeeded."""
-        self._has_unseen_results = False
+        self._has_unseen_results = has_failure
         """There are results that the model has to see before it can know how the task stands."""
         self.has_rejection = False
         self.accepted_result: str | None = None

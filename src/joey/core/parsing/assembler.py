@@ -23,6 +23,7 @@ from joey.core.parsing.call_arguments import parse_bare_text
 from joey.core.parsing.call_names import ToolNames, rename_parameters
 from joey.core.parsing.imitations import describe_call_after_imitation, find_imitation
 from joey.core.parsing.leaked_call_finder import FoundCalls, LeakedCallFinder
+from joey.core.parsing.leaked_calls import LeakedCall
 from joey.core.parsing.lenient_json import Repair
 from joey.core.parsing.native_calls import NativeCalls
 from joey.core.parsing.parts import CallIdAllocator, PartEvent, ReplyEnd, ReplyParts
@@ -181,6 +182,8 @@ class _ReplyText:
         """Text before the latest call that imitates a result or a message."""
         self._trimmer = StreamTrimmer(verbatim=False)
         self._is_after_thought = False
+        self._unusable_call: msg.UnusableCall | None = None
+        """What stands before a call and was meant as one."""
 
     def extend(self, events: list[ProseEvent]) -> None:
         """Text that is nothing but text, and reasoning in it."""
@@ -219,8 +222,27 @@ class _ReplyText:
             rest = self._finder.restart() if is_reasoning else self._finder.flush()
             self._show(rest)
         if is_reasoning:
-            self.imitation = ""
+            self.imitation, self._unusable_call = "", None
         self._trimmer = StreamTrimmer(verbatim=False)
+
+    def end_before_call(self) -> tuple[LeakedCall, ...]:
+        """A call with tags follows. Returns the calls in other forms that stand right before it;
+        one in a code block counts only at the end of a reply."""
+        if self._finder is None:
+            self.flush()
+            return ()
+        found = self._finder.close(is_before_call=True)
+        if found.calls and not found.is_fenced:
+            self._finder.flush()
+            self._parts.end_text_as(found.text.strip())
+            self._end_text()
+        else:
+            self.flush()
+        if found.calls and found.is_fenced:
+            self._unusable_call = describe_fenced_call(found.calls[0].tool.name)
+        else:
+            self._unusable_call = self._unusable_call or found.unusable
+        return () if found.is_fenced else found.calls
 
     def close(self, end: ReplyEnd) -> msg.UnusableCall | None:
         """End the text, and add the calls. Returns what was meant as a call and is none."""
@@ -231,20 +253,16 @@ class _ReplyText:
             if found.text.strip() != _STRAY_FENCE:
                 self._show(rest)
             self._end_text()
-            return None if is_cut else found.unusable
+            return None if is_cut else self._unusable_call or found.unusable
         text = found.text.strip() if self._is_trimmed else found.text
         self._parts.end_text_as(text)
         self.imitation = self.imitation or find_imitation(text, self._tools.by_name)
         for leaked in found.calls:
-            call_id, name = self._call_ids.allocate(None), leaked.tool.name
-            part = self._parts.start_call(call_id, name)
-            self._parts.emit_delta(part, msgspec.json.encode(leaked.arguments).decode())
-            repairs = tuple(sorted(leaked.repairs))
-            imitation = self.imitation
-            problem = describe_call_after_imitation(name, imitation) if imitation else None
-            call = msg.ToolCall(call_id, name, leaked.arguments, problem, repairs)
+            call = build_leaked_call(self._call_ids.allocate(None), leaked, self.imitation)
+            part = self._parts.start_call(call.id, call.name)
+            self._parts.emit_delta(part, msgspec.json.encode(call.input).decode())
             self._parts.end_call(part, call)
-        return found.unusable
+        return self._unusable_call or found.unusable
 
     def _show(self, text: str) -> None:
         self._parts.append_prose("text", self._trimmer.feed(text) if self._is_trimmed else text)
@@ -327,7 +345,8 @@ class _XmlCalls:
                 self._text.append_reasoning(event)
                 self._sections.append(event)
             case XmlCallStarted():
-                self._text.flush()
+                for leaked in self._text.end_before_call():
+                    self._add_leaked_call(leaked, event)
                 self._text.imitation = event.imitation
                 self._open_call_id, self._open_call_name = self._call_ids.allocate(None), event.name
                 self._open_part_index = self._parts.start_call(
@@ -346,6 +365,13 @@ class _XmlCalls:
                 self._early_closed_calls[event.tool] = len(self._calls), event.body
             case ReasoningEnded():
                 self._reclassify(event)
+
+    def _add_leaked_call(self, leaked: LeakedCall, following: XmlCallStarted) -> None:
+        call = build_leaked_call(self._call_ids.allocate(None), leaked, following.imitation)
+        part = self._parts.start_call(call.id, call.name)
+        self._parts.emit_delta(part, msgspec.json.encode(call.input).decode())
+        self._calls[part] = call
+        self._call_offsets[part] = following.start_offset, following.start_offset
 
     def _build_call(self, event: XmlCallEnded, end: ReplyEnd | None) -> msg.ToolCall:
         tool = self._tools.by_name[self._open_call_name]
@@ -398,9 +424,24 @@ class _XmlCalls:
         return problems
 
 
+def build_leaked_call(call_id: str, leaked: LeakedCall, imitation: str) -> msg.ToolCall:
+    name, repairs = leaked.tool.name, tuple(sorted(leaked.repairs))
+    problem = describe_call_after_imitation(name, imitation) if imitation else None
+    return msg.ToolCall(call_id, name, leaked.arguments, problem, repairs)
+
+
+def describe_fenced_call(tool: str) -> msg.UnusableCall:
+    problem = (
+        f"The call of {tool} is in a code block, and another call follows it. Write it again,"
+        " without the code block."
+    )
+    return msg.UnusableCall(problem, tool=tool)
+
+
 def describe_unclosed_tag(tool: str, tag: str) -> str:
     return (
-        f"The call of {tool} was not executed: its <{tag}> was never closed with </{tag}>. "
+        f"The call of {tool} was not executed: its <{tag}> was never closed with </{tag}>, "
+        "so that everything after it belongs to it and was not run either. "
         "Write the whole call again, with all its closing tags."
     )
 

@@ -61,6 +61,7 @@ class FoundCalls(Struct, frozen=True):
     """The text before the calls; all of it if there are none."""
     calls: tuple[LeakedCall, ...] = ()
     unusable: UnusableCall | None = None
+    is_fenced: bool = False
 
 
 def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> FoundCalls:
@@ -83,7 +84,8 @@ def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> F
             break
         try:
             calls = read_calls_to_end(text, start, tools)
-            return FoundCalls(text[:start].rstrip(), calls, unusable or passed_over)
+            is_fenced = FENCE_RE.match(text, start) is not None
+            return FoundCalls(text[:start].rstrip(), calls, unusable or passed_over, is_fenced)
         except NotACallError as error:
             unusable = error.unusable or unusable
             passed_over = passed_over or error.passed_over
@@ -182,10 +184,10 @@ class LeakedCallFinder:
         self._is_holding = False
         return rest
 
-    def close(self) -> FoundCalls:
-        return find_leaked_calls(
-            "".join(self._pieces), self._tools, is_whole_reply=self._is_whole_reply
-        )
+    def close(self, *, is_before_call: bool = False) -> FoundCalls:
+        """The calls at the end of the text, at the end of a reply or before another call."""
+        is_whole_reply = self._is_whole_reply and not is_before_call
+        return find_leaked_calls("".join(self._pieces), self._tools, is_whole_reply=is_whole_reply)
 
     def _find_hold(self, text: str) -> int | None:
         if self._is_whole_reply and not self._shown_length and text.lstrip().startswith(("{", "[")):
