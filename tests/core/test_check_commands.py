@@ -78,6 +78,19 @@ def test_the_programs_that_decide_how_a_line_ends_are_its_checks(
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "pytest -q 2>&1 | tail -5; git status",
+        "pytest -q; python -c 'import a'",
+        "cd src\npytest -q | tee log.txt\nls",
+        "for each in a b; do pytest $each; done; echo done",
+    ],
+)
+def test_all_programs_of_a_line_can_be_asked_for(line: str) -> None:
+    assert are_variants(find_checks("python -m pytest a.py && b"), find_checks(line, anywhere=True))
+
+
+@pytest.mark.parametrize(
     ("exit_code", "signal", "failed"),
     [
         (1, None, True),

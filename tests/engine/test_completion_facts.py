@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec import structs
@@ -135,6 +135,71 @@ async def test_a_check_that_passes_after_the_edit_settles_it(
     (engine_harness.root / "Makefile").write_text(MAKE)
     fix = write("yes\n", "ready.txt")
     assert not await play(engine_harness, run("make"), fix, run("make -s 2>&1 | tail -3"))
+
+
+@pytest.mark.parametrize("line", ["make -s 2>&1 | tail -3; ls", "make -s; python3 -c 'print(1)'"])
+async def test_a_check_that_passes_anywhere_in_a_line_settles_it(
+    engine_harness: EngineHarness, line: str
+) -> None:
+    (engine_harness.root / "Makefile").write_text(MAKE)
+    fix = write("yes\n", "ready.txt")
+    assert not await play(engine_harness, run("make all && ls"), fix, run(line))
+
+
+async def test_a_long_command_is_not_cut_within_a_word(engine_harness: EngineHarness) -> None:
+    long_command = f"exit 3 # {'word ' * 60}"
+    (message,) = await play(engine_harness, fail(long_command))
+    assert "word …` failed in its last run (exit code 3)." in message
+
+
+def wait_until_ended(harness: EngineHarness, turn: Turn) -> Callable[[object], Turn]:
+    """A turn that comes when the command in the background has ended."""
+
+    def reply(_: object) -> Turn:
+        (task,) = harness.engine.tasks
+        (command,) = task.runtime.terminal.background_commands
+        has_ended = asyncio.Event()
+        waiting = asyncio.create_task(command.wait_for_processes(60))
+        waiting.add_done_callback(lambda _: has_ended.set())
+        return Turn(pause(has_ended), *turn.steps)
+
+    return reply
+
+
+def run_in_background(command: str) -> Turn:
+    return Turn(call("execute_command", {"command": command, "timeout": 0.1}))
+
+
+@pytest.mark.parametrize("is_reported_before", [True, False])
+async def test_the_end_of_a_background_command_counts_however_it_is_reported(
+    engine_harness: EngineHarness, is_reported_before: bool
+) -> None:
+    look = Turn(call("list_files", {"path": "."}))
+    turns = [look, finish("works")] if is_reported_before else [finish("works")]
+    first, *rest = turns
+    slow = run_in_background("sleep 0.5; exit 3")
+    engine_harness.use_script(
+        write(), slow, wait_until_ended(engine_harness, first), *rest, finish("fails")
+    )
+    task = await engine_harness.start(policy=Unattended())
+    assert await wait_for_ending(task) == Completed("fails")
+    (row,) = list_sent_back(task)
+    assert "`sleep 0.5; exit 3` failed in its last run (exit code 3)." in row
+
+
+async def test_a_result_is_sent_back_while_a_check_runs(engine_harness: EngineHarness) -> None:
+    (engine_harness.root / "Makefile").write_text("all:\n\tsleep 600\n")
+    engine_harness.use_script(
+        write(), run_in_background("make 2>&1 | tail -3"), finish("works"), finish("runs")
+    )
+    task = await engine_harness.start(policy=Unattended())
+    ending = await wait_for_ending(task)
+    assert isinstance(ending, Completed)
+    assert ending.result.startswith("runs")
+    (reply,) = list_tool_results(task.messages[6])
+    assert "- `make 2>&1 | tail -3` is still running in the background.\n" in reply
+    assert re.search(r'read_command_output {"artifact_id": "cmd-\d+.txt", "wait": \d+}', reply)
+    assert len(list_sent_back(task)) == 1
 
 
 async def test_the_end_of_a_background_command_counts_once_the_model_has_seen_it(

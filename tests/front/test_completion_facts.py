@@ -30,6 +30,9 @@ def run(command: str) -> tuple[str, dict[str, str]]:
     return "execute_command", {"command": command}
 
 
+FAIL = (write("a.txt", "x"), run("exit 3"))
+
+
 def done(result: str) -> tuple[str, dict[str, str]]:
     return "attempt_completion", {"result": result}
 
@@ -97,16 +100,17 @@ async def test_writing_and_completing_takes_no_other_request(joey: Joey, protoco
 async def test_the_setting_turns_it_off(joey: Joey) -> None:
     changed = await joey.run("config", "set", "confirmCompletion", "off")
     assert changed.code == 0, changed.err
-    async with ModelServer(build_turns("native", run("exit 3"), done("Done."))) as server:
+    async with ModelServer(build_turns("native", *FAIL, done("Done."))) as server:
         finished = await joey.run(*RUN, *reach(server.url), "do it")
     assert finished.json["content"] == "Done."
 
 
 @pytest.mark.parametrize("setting", ["auto", "off"])
 async def test_a_task_of_a_client_has_the_setting_of_its_own(tmp_path: Path, setting: str) -> None:
-    turns = build_turns("native", run("exit 3"), done("1"), done("2"))
+    turns = build_turns("native", *FAIL, done("1"), done("2"))
     async with open_server(tmp_path, *turns) as here, here.peer() as peer:
         allowed = {
+            "alwaysAllowWrite": True,
             "alwaysAllowExecute": True,
             "allowedCommands": ["*"],
             "confirmCompletion": setting,
@@ -123,9 +127,9 @@ async def test_a_task_of_a_client_has_the_setting_of_its_own(tmp_path: Path, set
 
 
 async def test_a_killed_run_is_not_sent_back_twice(joey: Joey) -> None:
-    turns = build_turns("native", run("exit 3"), done("1"))
+    turns = build_turns("native", *FAIL, done("1"))
     async with ModelServer([*turns, Turn()]) as server:
-        await joey.run(*RUN, "--max-turns", "2", *reach(server.url), "do it")
+        await joey.run(*RUN, "--max-turns", "3", *reach(server.url), "do it")
     async with ModelServer(build_turns("native", done("2"))) as server:
         finished = await joey.run(*RUN, "-c", *reach(server.url))
         assert "failed in its last run" in json.dumps(server.requests[0].body["messages"])

@@ -80,10 +80,10 @@ def is_failure(exit_code: int | None, signal: str | None) -> bool:
     return exit_code is not None and exit_code not in _NO_FAILURE_CODES
 
 
-def find_checks(line: str, *, all_in_pipes: bool = False) -> tuple[CheckName, ...]:
+def find_checks(line: str, *, anywhere: bool = False) -> tuple[CheckName, ...]:
     """The programs that decide how a line ends, each with its subcommand or script; without those
-    whose status is no verdict. `all_in_pipes`: those that write into pipes, too."""
-    found = (_normalize(argv) for argv in _list_commands(line, all_in_pipes=all_in_pipes))
+    whose status is no verdict. `anywhere`: all programs of the line, also before `;` and `|`."""
+    found = (_normalize(argv) for argv in _list_commands(line, anywhere=anywhere))
     return tuple(name for name in found if name and not _is_lookup(name))
 
 
@@ -98,7 +98,7 @@ def are_variants(checks: tuple[CheckName, ...], others: tuple[CheckName, ...]) -
     return any(a[: min(len(a), len(b))] == b[: min(len(a), len(b))] for a in checks for b in others)
 
 
-def _list_commands(line: str, *, all_in_pipes: bool) -> list[list[str]]:
+def _list_commands(line: str, *, anywhere: bool) -> list[list[str]]:
     head, mark, rest = line[:_MAX_READ_CHARS].partition("<<")
     line = head + mark + rest.partition("\n")[0]  # without here-documents
     lexer = shlex.shlex(line, posix=True, punctuation_chars=_OPERATORS)
@@ -109,7 +109,7 @@ def _list_commands(line: str, *, all_in_pipes: bool) -> list[list[str]]:
     try:
         for token in lexer:
             if not token or token[0] not in _OPERATORS:
-                if starts_anew and token not in _BLOCK_ENDS:
+                if starts_anew and not anywhere and token not in _BLOCK_ENDS:
                     decided = []
                 starts_anew = False
                 if not skips_next:
@@ -117,7 +117,7 @@ def _list_commands(line: str, *, all_in_pipes: bool) -> list[list[str]]:
                 skips_next = False
             elif token[0] in "<>" or token in ("&>", "&>>"):
                 skips_next = True
-            elif token in ("|", "|&") and not all_in_pipes:
+            elif token in ("|", "|&") and not anywhere:
                 current = []
             else:
                 decided, current = [*decided, current], []

@@ -328,6 +328,14 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     """What that subtask and those below it took of this run's limits."""
 
 
+class CommandEnded(EventBase, frozen=True, tag="commandEnded"):
+    """A command in the background has ended; recorded when the model is told of it."""
+
+    command: str
+    exit_code: int | None = None
+    signal: str | None = None
+
+
 class CompletionSentBack(EventBase, frozen=True, tag="completionSentBack"):
     """A result was not presented: facts speak against it."""
 
@@ -556,6 +564,7 @@ Durable = (
     | TodosChanged
     | ModeSwitched
     | ProtocolChanged
+    | CommandEnded
     | CompletionSentBack
     | MessageQueued
     | MessageUnqueued

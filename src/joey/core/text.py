@@ -153,10 +153,15 @@ def sanitize(text: str) -> str:
     return text.translate(_SANITIZE_TABLE)
 
 
-def to_one_line(text: str, width: int = 100) -> str:
+def to_one_line(text: str, width: int = 100, *, cut_at_space: bool = False) -> str:
     """The safe text on one line, cut with an ellipsis when it is longer than `width`."""
     line = " ".join(sanitize(text[: 4 * width]).split())
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+    if len(line) <= width:
+        return line
+    cut = line[: width - 1]
+    if cut_at_space and (head := cut.rpartition(" ")[0]):
+        return f"{head} …"
+    return f"{cut}…"
 
 
 _ERROR_PATH_RE = compile_regex(r" - at `\$\.?(.*)`$")

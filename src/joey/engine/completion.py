@@ -19,19 +19,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from joey.core.check_commands import find_checks, is_known_check
 from joey.core.diagnostics import find_remaining, format_diagnostics
 from joey.core.events import CompletionSentBack, TaskCompleted, ToolFinished, ToolStarted
 from joey.core.history.api import COMPLETION_TOOL_NAME
-from joey.core.history.completion_facts import (
-    FailedCommand,
-    build_failed_command,
-)
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import Answer, AskKind, RowKind
 from joey.core.text import compile_regex, to_one_line
 from joey.engine.asks import publish_feedback
+from joey.engine.environment import record_ended_commands
 from joey.engine.hooks import run_completion_hooks
 from joey.engine.limits import FailureCounter
 from joey.engine.message_expansion import expand_message
@@ -41,6 +39,7 @@ from joey.errors import ToolError, ToolErrorWithReply
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
+    from joey.ports.execution import RunningCommand
 
 
 FINISH_TASK_ROW_TEXT = '{"tool":"finishTask"}'
@@ -61,8 +60,8 @@ async def present_result(
         raise ToolError(messages_to_model.OPEN_TODOS_TEXT)
     if task.runtime.result_validator is not None:
         await task.runtime.result_validator.validate(result)
-    notes, failed_commands = await _settle_background_commands(task)
-    await _check_facts(task, failed_commands)
+    notes = await _settle_background_commands(task)
+    await _check_facts(task)
     if notes and task.runtime.result_validator is None:
         result = "\n\n".join((result, *notes))
     await run_completion_hooks(task, call, result)
@@ -90,9 +89,9 @@ _DEADLINE_MARGIN_S = 2.0
 """Left of the run's time when the result is presented."""
 
 
-async def _settle_background_commands(task: Task) -> tuple[list[str], list[FailedCommand]]:
-    """Wait for commands where nobody else will; sentences about those that ran, and those of them
-    that failed meanwhile."""
+async def _settle_background_commands(task: Task) -> list[str]:
+    """Wait for commands where nobody else will, and record how they ended; sentences about those
+    that ran."""
     commands = [each for each in task.runtime.terminal.background_commands if each.is_running]
     if task.asks.is_unattended:
         deadline = None if task.run_limits is None else task.run_limits.deadline
@@ -103,7 +102,6 @@ async def _settle_background_commands(task: Task) -> tuple[list[str], list[Faile
         awaited = (each for each in commands if each.is_expected_to_end)
         await asyncio.gather(*(each.wait_for_processes(left_s) for each in awaited))
     notes: list[str] = []
-    failed_commands: list[FailedCommand] = []
     for command in commands:
         name = f"`{to_one_line(command.command)}`"
         end = command.exit
@@ -112,22 +110,22 @@ async def _settle_background_commands(task: Task) -> tuple[list[str], list[Faile
         elif end is not None:
             status = f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}"
             notes.append(f"Ended in the background: {name} ({status})")
-            failed = build_failed_command(command.command, end.exit_code, end.signal)
-            failed_commands += () if failed is None else (failed,)
-    return notes, failed_commands
+    record_ended_commands(task)
+    return notes
 
 
 _MAX_REPORTED_ERRORS = 5
 
 
-async def _check_facts(task: Task, failed_commands: Sequence[FailedCommand]) -> None:
+async def _check_facts(task: Task) -> None:
     """Raises ToolErrorWithReply: something speaks against the result, and none was sent back since
-    the user last said something. `failed_commands` are those that the model has not heard of."""
+    the user last said something."""
     facts = task.recorder.projection.completion_facts
     if facts.was_sent_back or task.runtime.settings.confirm_completion == "off":
         return
-    commands = (*facts.failed_commands, *failed_commands) if facts.has_edits else ()
-    found = [failed.describe() for failed in commands]
+    found = [failed.describe() for failed in facts.failed_commands if facts.has_edits]
+    running = _list_running_checks(task)
+    found += (f"`{each.command}` is still running in the background." for each in running)
     files, diagnostics = task.runtime.files, task.runtime.capabilities.diagnostics
     if diagnostics is not None and facts.edit_errors:
         paths = dict.fromkeys(error.path for error in facts.edit_errors)
@@ -139,9 +137,19 @@ async def _check_facts(task: Task, failed_commands: Sequence[FailedCommand]) -> 
         task.publish(CompletionSentBack(ts=task.next_ts(), facts=tuple(found)))
         raise ToolErrorWithReply(
             "The result was sent back to the model once: " + "\n".join(found),
-            messages_to_model.render_completion_sent_back(found),
+            messages_to_model.render_completion_sent_back(task.protocol, found, running),
             is_informative=True,
         )
+
+
+def _list_running_checks(task: Task) -> list[messages_to_model.AwaitableCommand]:
+    """Tests, linters and builds in the background, without those that a result waits for."""
+    return [
+        awaitable
+        for each, awaitable in _list_unfinished_commands(task)
+        if not (task.asks.is_unattended and each.is_expected_to_end)
+        and is_known_check(find_checks(each.command, anywhere=True))
+    ]
 
 
 async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None:
@@ -242,9 +250,18 @@ def _list_awaitable_commands(task: Task) -> list[messages_to_model.AwaitableComm
     left behind run on purpose."""
     if not task.asks.is_unattended:
         return []
+    return [awaitable for _, awaitable in _list_unfinished_commands(task)]
+
+
+def _list_unfinished_commands(
+    task: Task,
+) -> list[tuple[RunningCommand, messages_to_model.AwaitableCommand]]:
     return [
-        messages_to_model.AwaitableCommand(
-            to_one_line(each.command), each.artifact.name, each.running_s
+        (
+            each,
+            messages_to_model.AwaitableCommand(
+                to_one_line(each.command, cut_at_space=True), each.artifact.name, each.running_s
+            ),
         )
         for each in task.runtime.terminal.background_commands
         if each.exit is None and each.artifact is not None and not each.is_listening

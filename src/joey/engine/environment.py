@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from joey.core.events import Event, ToolFinished
+from joey.core.events import CommandEnded, Event, ToolFinished
 from joey.core.file_state import ReadTracker
 from joey.core.messages import TextBlock
 from joey.core.path_access import ResolvedPath
@@ -75,6 +75,7 @@ _MAX_FILES_IN_SMALL_WINDOW = 40
 
 async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFacts:
     """Takes the new output of terminals: what is observed must be reported."""
+    record_ended_commands(task)
     runtime, projection = task.runtime, task.recorder.projection
     model, settings = task.provider.model, runtime.settings
     if model.has_small_window:
@@ -112,6 +113,21 @@ def left_command_running(event: Event) -> bool:
 def has_background_command(task: Task) -> bool:
     """Whether a command of the task is running in the background."""
     return any(command.is_running for command in task.runtime.terminal.background_commands)
+
+
+def record_ended_commands(task: Task) -> None:
+    """Record how commands in the background ended, unless the result of a call has told it."""
+    for command in task.runtime.terminal.background_commands:
+        if (end := command.exit) is not None and not command.is_end_recorded:
+            command.is_end_recorded = True
+            task.publish(
+                CommandEnded(
+                    ts=task.next_ts(),
+                    command=command.command,
+                    exit_code=end.exit_code,
+                    signal=end.signal,
+                )
+            )
 
 
 def _describe_terminals(task: Task) -> list[TerminalStatus]:

@@ -91,6 +91,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         self.cwd = cwd
         self.artifact = artifact
         self.is_expected_to_end = False
+        self.is_end_recorded = False
         self.is_in_background = False
         self.confined_process: ConfinedProcess | None = None
         """What holds it, when it is confined: its supervisor lives as long as anything inside

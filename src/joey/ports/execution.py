@@ -35,6 +35,8 @@ class RunningCommand(Protocol):
     """Where all of its output is kept."""
     is_expected_to_end: bool
     """It went to the background only because it took long: a run without a user waits for it."""
+    is_end_recorded: bool
+    """The history of the task has its exit code or signal."""
 
     @property
     def is_running(self) -> bool:

@@ -120,6 +120,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         finally:
             live.close()
         running.is_expected_to_end = end is None and prepared.timeout is None
+        running.is_end_recorded = end is not None
         outcome = build_command_outcome(CommandReport(running, artifact, ctx), end)
         report = await ctx.terminal.get_sandbox_report()
         if report is not None and report.level is not SandboxLevel.NONE:

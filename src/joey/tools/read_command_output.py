@@ -143,6 +143,7 @@ def _build_control_outcome(running: RunningCommand, state: str) -> Outcome:
         )
         return Outcome(text, ending=CallEnding.RUNNING)
     assert running.exit is not None
+    running.is_end_recorded = True
     status = format_exit_status(running.exit)
     if state == "stopped":
         return Outcome(f"The command and all its processes were stopped. {status}\n{shown}")

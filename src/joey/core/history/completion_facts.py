@@ -2,9 +2,9 @@
 
 Commands count in tasks that edit files: elsewhere, a failure may be the very thing to report. A run
 counts if its status is a verdict (see `check_commands`). Its failure is settled by a later success
-of the same program. After an edit, only failed tests, linters and builds still count: other
-commands may have been attempts that the edit made obsolete. A presented result settles everything.
-A result is sent back once until the user says something (D78).
+of the same program, also as a part of another line. After an edit, only failed tests, linters and
+builds still count: other commands may have been attempts that the edit made obsolete. A presented
+result settles everything. A result is sent back once until the user says something (D78).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from joey.core.diagnostics import Diagnostic
 from joey.core.text import to_one_line
 from joey.core.tool_calls import COMMAND_TOOL_NAME, EDIT_KINDS, decode_row, get_summary
 
+_MAX_COMMAND_CHARS = 200
+
 
 class FailedCommand(Struct, frozen=True):
     command: str
@@ -32,10 +34,11 @@ class FailedCommand(Struct, frozen=True):
 
     def describe(self) -> str:
         edited = " and has not run since the last edit" if self.is_before_edit else ""
-        return f"`{to_one_line(self.command)}` failed in its last run ({self.status}){edited}."
+        command = to_one_line(self.command, _MAX_COMMAND_CHARS, cut_at_space=True)
+        return f"`{command}` failed in its last run ({self.status}){edited}."
 
 
-def build_failed_command(
+def _build_failed_command(
     command: str, exit_code: int | None, signal: str | None
 ) -> FailedCommand | None:
     """None if the command did not fail, or its failure is no verdict."""
@@ -68,6 +71,8 @@ class CompletionFacts:
                 self._calls = {id_: c for id_, c in self._calls.items() if c.ts != event.ask_ts}
             case ev.ToolFinished():
                 self._apply_outcome(event)
+            case ev.CommandEnded():
+                self._apply_run(event.command, event)
             case ev.TaskCompleted():
                 self.has_edits, self.failed_commands, self.edit_errors = False, (), ()
             case ev.UserMessage(is_first=False):
@@ -91,10 +96,10 @@ class CompletionFacts:
                 self._apply_edit()
             self.edit_errors += event.new_errors
 
-    def _apply_run(self, command: str, event: ev.ToolFinished) -> None:
-        failed = build_failed_command(command, event.exit_code, event.signal)
+    def _apply_run(self, command: str, event: ev.ToolFinished | ev.CommandEnded) -> None:
+        failed = _build_failed_command(command, event.exit_code, event.signal)
         if event.exit_code == 0 and self.failed_commands:
-            checks = find_checks(command, all_in_pipes=True)
+            checks = find_checks(command, anywhere=True)
         elif failed is not None:
             checks = failed.checks
         else:

@@ -328,11 +328,16 @@ OPEN_TODOS_TEXT = (
 )
 
 
-def render_completion_sent_back(facts: Sequence[str]) -> str:
+def render_completion_sent_back(
+    protocol: ToolProtocol, facts: Sequence[str], running: Sequence[AwaitableCommand] = ()
+) -> str:
     listed = "\n".join(f"- {fact}" for fact in facts)
+    calls = "\n".join(_render_wait_call(protocol, each.artifact_id) for each in running)
+    wait = f"\nTo wait for its end and read its output, call:\n\n{calls}\n" if calls else ""
     return render_tool_error(
-        f"The result was not presented:\n{listed}\nFix this and check that it works. If it is"
-        " expected or cannot be fixed, complete the task again and say so in the result."
+        f"The result was not presented:\n{listed}{wait}\nFix this and check that it works. If it is"
+        " expected or cannot be fixed, complete the task again and say so in the result. If a later"
+        " run covers it, just complete the task again."
     )
 
 
