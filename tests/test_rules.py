@@ -17,12 +17,15 @@ ALLOWED = {
     "config.json_documents:convert_document": "msgspec quotes a wrong value, which may be a secret",
     "content.syntax_checker:_check_toml": "tomllib gives the line in its message alone",
     "core.parsing.json_stream:close": "msgspec says only in its message that JSON ended",
+    "core.parsing.leaked_calls:_iter_python_calls": "ast says in words that code is cut off",
     "core.text:split_validation_error": "msgspec gives path and problem as one text",
     "core.wire.frames:_format_validation_error": "msgspec names a missing field in its message",
+    "providers.errors:_build_provider_error": "services state the window in words",
     "providers.errors:_classify_failure": "services say in words that a model takes no tools",
     "providers.http_connection:_is_refused": "asyncio joins the errors of several addresses",
     "workspace.checkpoints.scan:_find_failing_path": "git names the file in its output alone",
     "workspace.git.process:describe_failure": "git has one exit code for most failures",
+    "workspace.search:grep": "ripgrep says in words that an expression needs PCRE2",
 }
 """Functions that read the text of another program or library, and why. Text of joey's own is read
 nowhere."""
