@@ -115,6 +115,7 @@ def test_a_line_like_a_conflict_marker_asks_for_a_backslash(
         ("<<< SEARCH", "a", "===", "b", "===", "c", ">>> REPLACE"),
         ("<<< SEARCH", "a", ">>> REPLACE"),
         ("@@ -1 +1 @@", "-a", "+b", "words"),
+        ("@@ -1 +1 @@", "-a", "+b", "--- a/y", "+++ b/y", "@@ -2 +2 @@", "-c", "+d"),
         ("-a", "+b"),
         ("Change it:", "@@ -1 +1 @@", "-a", "+b"),
     ],
@@ -128,6 +129,9 @@ def test_hunks_of_a_unified_diff_are_blocks() -> None:
     assert parse_blocks(f"--- a/x\n+++ b/x\n{first}\n{second}") == (
         SearchReplaceBlock("a\nb", "a\nc", 3),
         SearchReplaceBlock("d", "", 9),
+    )
+    assert parse_blocks("```diff\n@@ -4 +4 @@\n--- a\n+++ b\n```") == (
+        SearchReplaceBlock("-- a", "++ b", 4),
     )
 
 

@@ -294,6 +294,8 @@ def test_lines_quoted_with_numbers_can_be_deleted() -> None:
         ("  a  \n", "a", "b  ", "  b  \n"),
         ("a\n", "a", "    a\n\tb", "    a\n\tb\n"),
         ("    # it’s\n", "    # it's", "\tx", "\tx\n"),
+        ("    a\n    b\n", "a\n    b", "c\n    d", "    c\n    d\n"),
+        ("    a\n    b\n", "a\n    b", "      c\n    d", "      c\n    d\n"),
     ],
 )
 def test_new_lines_are_indented_as_the_place_is(

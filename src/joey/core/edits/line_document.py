@@ -215,15 +215,19 @@ def get_indent(line: str) -> str:
 
 def reindent_lines(lines: Sequence[str], matched: Iterable[tuple[str, str]]) -> list[str]:
     """New lines for a place whose lines, given as written and as in the file, may differ in
-    indentation: shifted if all of them differ by the same, or only in the use of tabs or spaces,
-    otherwise as written. Blank lines stay."""
-    indents = {
+    indentation: shifted if all of them differ by the same, or only in the use of tabs or spaces;
+    the first line alone if only the first one differs; otherwise as written. Blank lines stay."""
+    pairs = [
         (get_indent(written), get_indent(real))
         for written, real in matched
         if written.strip() and real.strip()
-    }
+    ]
+    indents = set(pairs)
     shift = (_find_shift(indents) or _find_tab_conversion(indents)) if indents else None
     if shift is None:
+        is_first_cut = len(pairs) > 1 and all(written == real for written, real in pairs[1:])
+        if is_first_cut and lines and get_indent(lines[0]) == pairs[0][0]:
+            return [pairs[0][1] + lines[0].lstrip(), *lines[1:]]
         return list(lines)
     return [shift(get_indent(line)) + line.lstrip() if line.strip() else line for line in lines]
 

@@ -330,6 +330,8 @@ _OTHER_SEARCH_MARKER_RE = compile_regex(r"(?:<{3,12}|-{3,12}) ?SEARCH>?")
 _OTHER_SEPARATOR_RE = compile_regex(r"={3,12}")
 _OTHER_REPLACE_MARKER_RE = compile_regex(r"(?:>{3,12}|\+{3,12}) ?REPLACE<?")
 _HUNK_RE = compile_regex(r"@@(?: -(\d{1,9})(?:,\d+)? \+\d+(?:,\d+)?)?(?: @@.*| .*)?")
+_FENCED_DIFF_RE = compile_regex(r"```(?:diff|patch)?[ \t]*\n(.*)\n```[ \t]*", re.DOTALL)
+_FILE_START_RE = compile_regex(r"\n--- .*\n\+\+\+ .*\n@@")
 _FILE_HEADERS = ("diff ", "index ", "--- ", "+++ ", "new file mode", "old mode", "new mode")
 _ESCAPED_MARKER_RE = compile_regex(
     r"^([ \t]*)\\(?=<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)", re.MULTILINE
@@ -438,7 +440,11 @@ def _parse_unified_diff(lines: list[str]) -> tuple[SearchReplaceBlock, ...]:
         old.clear()
         new.clear()
 
-    for line in "\n".join(lines).rstrip("\n").split("\n"):
+    text = "\n".join(lines).strip("\n")
+    fenced = _FENCED_DIFF_RE.fullmatch(text)
+    if _FILE_START_RE.search(text, text.find("@@") + 1):  # hunks of another file
+        return ()
+    for line in (fenced[1] if fenced else text).split("\n"):
         if header := _HUNK_RE.fullmatch(line):
             end_hunk()
             hunk = header
