@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -45,8 +46,10 @@ def body(
     request: ModelRequest,
     model: ModelInfo | None = None,
     host: str = "model.test",
+    refused: Collection[str] = (),
 ) -> dict[str, Any]:
-    requests = OpenAiRequestBuilder(profile, model or resolve_model(profile), host)
+    model = model or resolve_model(profile)
+    requests = OpenAiRequestBuilder(profile, model, host, frozenset(refused))
     parsed: dict[str, Any] = msgspec.json.decode(b"".join(requests.build_body(request)))
     return parsed
 
@@ -228,20 +231,19 @@ def test_other_models_are_not_taken_for_reasoning_models(model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "host", "request_", "effort"),
+    ("request_", "refused", "effort"),
     [
-        ("gpt-6.1-sol", "api.openai.com", make_native_request(make_first_turn()), "none"),
-        ("gpt-5.6-luna", "api.openai.com", make_native_request(make_first_turn()), "none"),
-        ("gpt-6.1-sol", "api.openai.com", make_xml_request(make_first_turn()), None),
-        ("gpt-5.1", "api.openai.com", make_native_request(make_first_turn()), None),
-        ("gpt-6.1-sol", "openrouter.ai", make_native_request(make_first_turn()), None),
+        (make_native_request(make_first_turn()), {"reasoning with tools"}, "none"),
+        (make_xml_request(make_first_turn()), {"reasoning with tools"}, "high"),
+        (make_native_request(make_first_turn()), {"responses"}, "high"),
     ],
 )
-def test_openai_takes_tools_of_its_newest_models_only_without_reasoning(
-    model: str, host: str, request_: ModelRequest, effort: str | None
+def test_reasoning_is_switched_off_where_it_is_refused_with_tools(
+    request_: ModelRequest, refused: set[str], effort: str
 ) -> None:
-    request = body(structs.replace(QWEN, model=model), request_, host=host)
-    assert request.get("reasoning_effort") == effort
+    profile = structs.replace(QWEN, model="gpt-6.1-sol", reasoning_effort="high")
+    request = body(profile, request_, refused=refused)
+    assert request["reasoning_effort"] == effort
     assert "temperature" not in request
 
 

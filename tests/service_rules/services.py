@@ -40,6 +40,7 @@ class Service(Struct, frozen=True, kw_only=True):
     has_details: bool = False
     """Replies carry OpenRouter's `reasoning_details`."""
     id_format: str = "call_{1}_{0:08}"
+    raw_paths: tuple[str, ...] = ()
 
     @property
     def base_path(self) -> str:
@@ -120,8 +121,8 @@ def _dotted(violation: Violation) -> str:
     return ".".join(map(str, violation.place))
 
 
-def _fail_openai(violation: Violation) -> Fail:
-    message, code = violation.message, None
+def fail_openai(violation: Violation) -> Fail:
+    message, code = violation.message, violation.code or None
     if violation.code == "unknown":
         place = [each for each in violation.place if each not in ("assistant", "tool", "user")]
         where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place)[1:]
@@ -277,7 +278,7 @@ OPENAI = Service(
         r.sampling_rule(temperature=0),
         r.STRICT_SCHEMAS,
     ),
-    fail=_fail_openai,
+    fail=fail_openai,
 )
 """At an address of its own, as a proxy would have it."""
 OPENROUTER = Service(
@@ -297,14 +298,14 @@ OLLAMA = Service(
     name="ollama",
     model="qwen3-coder",
     rules=(*_OPENAI_WIRE, r.PLAIN_SCHEMAS, r.sampling_rule()),
-    fail=_fail_openai,
+    fail=fail_openai,
     reasoning="reasoning",
 )
 LMSTUDIO = Service(
     name="lmstudio",
     model="qwen3-thinking",
     rules=(*_OPENAI_WIRE, r.PLAIN_SCHEMAS, r.sampling_rule()),
-    fail=_fail_openai,
+    fail=fail_openai,
     reasoning="<think>",
     echoed_reasoning="reasoning_content",
 )
@@ -341,7 +342,7 @@ DEEPSEEK = Service(
         r.parameter_rule("stream_options", "max_tokens", "thinking"),
         r.sampling_rule(),
     ),
-    fail=_fail_openai,
+    fail=fail_openai,
     reasoning="reasoning_content",
 )
 GEMINI = Service(
@@ -404,7 +405,7 @@ TOGETHER = Service(
     name="together",
     model="zai-org/GLM-5",
     rules=(*_OPENAI_WIRE, r.field_rule("reasoning"), r.sampling_rule()),
-    fail=_fail_openai,
+    fail=fail_openai,
     reasoning="reasoning",
 )
 FIREWORKS = Service(
@@ -445,7 +446,7 @@ MOONSHOT = Service(
         r.parameter_rule("stream_options", "max_tokens", "max_completion_tokens", "thinking"),
         r.sampling_rule("invalid {}: only 1 is allowed for this model"),
     ),
-    fail=_fail_openai,
+    fail=fail_openai,
     reasoning="reasoning_content",
 )
 ZAI = Service(

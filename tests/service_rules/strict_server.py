@@ -14,7 +14,7 @@ class StrictServer(ModelServer):
     """Plays a plan, a list of calls for each turn, to requests that keep the rules."""
 
     def __init__(self, service: Service, plan: Sequence[Calls]) -> None:
-        super().__init__(self._answer)
+        super().__init__(self._answer, raw_paths=service.raw_paths)
         self.service = service
         self.issued = Issued()
         self.violations: list[str] = []

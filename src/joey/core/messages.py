@@ -152,6 +152,14 @@ class TextPart(Struct, frozen=True, tag="text"):
     text: str
 
 
+class ReasoningItem(Struct, frozen=True, omit_defaults=True):
+    """Reasoning of the Responses API as it came: its place among the other items counts."""
+
+    id: str
+    encrypted_content: str
+    summary: tuple[Any, ...] = ()
+
+
 class ReasoningPart(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
     text: str
     signature: str | None = None
@@ -159,6 +167,7 @@ class ReasoningPart(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
     """Opaque data of a redacted thinking block (then `text` is empty)."""
     details: tuple[Any, ...] = ()
     """The provider's own reasoning items, to be sent back as they came."""
+    item: ReasoningItem | None = None
 
 
 class CallPart(Struct, frozen=True, tag="call"):
@@ -246,6 +255,8 @@ class ReasoningChunk(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
     redacted: str | None = None
     details: tuple[Any, ...] = ()
     """Provider items to keep beside the text (OpenRouter's `reasoning_details`)."""
+    item: ReasoningItem | None = None
+    """Ends the reasoning so far, which is part of this item."""
 
 
 class CallChunk(Struct, frozen=True, omit_defaults=True, tag="tool_call_partial"):
@@ -317,7 +328,7 @@ def _get_merge_key_and_text(chunk: Chunk) -> tuple[object, str]:
             return index, arguments
         case TextChunk(text):
             return TextChunk, text
-        case ReasoningChunk(text, None, None, ()):
+        case ReasoningChunk(text, None, None, (), None):
             return ReasoningChunk, text
         case _:
             return None, ""

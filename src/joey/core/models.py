@@ -80,6 +80,8 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
     """The tool for changing files that this model knows best."""
     preserve_reasoning: bool = False
     """Wants its plain-text reasoning back (`reasoning_content`)."""
+    needs_responses: bool = field(default=False, name="responses")
+    """Takes tools and reasons at the same time only with OpenAI's Responses API."""
     prices: Prices | None = None
     is_known: bool = field(default=True, name="known")
     """False when the catalogue has only its stated defaults for this id."""

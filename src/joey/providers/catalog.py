@@ -10,6 +10,9 @@ instead, and a profile may state limits of its own. An id is looked up without i
 and its variant, so `anthropic/claude-sonnet-4.5` and `claude-sonnet-4-5-20250929` are one. Names
 of open models are prefixes of the servers' ids: `gemma3` is also `gemma-3-27b-it-Q4_K_M.gguf`.
 
+OpenAI's later models reason with tools only in its Responses API, wherever they are served under
+their name by a server of OpenAI's kind; other services serve them in chat completions.
+
 Makers train their models on an edit tool of their own. It is derived from the id, wherever the
 model is served, or from the maker's own service.
 
@@ -138,7 +141,7 @@ def find_provider_spec(name: str) -> ProviderSpec:
 
 def build_endpoint_url(kind: ProviderSpec, base_url: str | None) -> str:
     """The full URL that requests go to."""
-    base = (base_url or kind.base_url).strip().rstrip("/")
+    base = (base_url or kind.base_url).strip().rstrip("/").removesuffix("/responses")
     if kind.name == "ollama" and base_url:
         base = _normalize_ollama_url(base)
     if kind.api_protocol is ApiProtocol.ANTHROPIC:
@@ -324,6 +327,9 @@ _EDIT_TOOLS_BY_MODEL_PATTERN = (
     (compile_regex(r"(?:^|/)gemini"), "edit"),
     (compile_regex(r"minimax"), "edit"),
 )
+_RESPONSES_MODEL_RE = compile_regex(
+    r"(?:^|/)(?:gpt-(?:5\.(?:[4-9]|\d\d)|[6-9]|1\d)(?:[.-]|$)|gpt-5.*-(?:codex|pro)|o\d-pro)"
+)
 _EDIT_TOOL_BY_PROVIDER = {"xai": "search_replace", "gemini": "edit"}
 
 
@@ -332,7 +338,10 @@ def find_model_info(provider: str, model: str) -> ModelInfo:
     ConfigError: there is no such provider."""
     kind = find_provider_spec(provider)
     return structs.replace(
-        _find_model_or_default(kind, model), preferred_edit_tool=_choose_edit_tool(kind, model)
+        _find_model_or_default(kind, model),
+        preferred_edit_tool=_choose_edit_tool(kind, model),
+        needs_responses=kind.name == "openai"
+        and _RESPONSES_MODEL_RE.search(model.lower()) is not None,
     )
 
 

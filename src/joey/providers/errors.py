@@ -90,6 +90,8 @@ _STATUS_BY_CODE: dict[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
     "context_length_exceeded": 400,
+    "content_filter": 400,
+    "invalid_prompt": 400,
 }
 """The status that an error inside a stream would have had."""
 

@@ -14,20 +14,30 @@ from msgspec import Struct
 from joey.core import messages as msg
 from joey.core.models import ModelInfo
 from joey.core.settings import ModelRoute, Profile
+from joey.errors import ProviderError
 from joey.ports.model import RefusalMemory
 from joey.providers import errors
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient
 from joey.providers.openai_request import OpenAiRequestBuilder
-from joey.providers.services import THINKING_CHUNK
+from joey.providers.services import (
+    CHAT_COMPLETIONS,
+    RESPONSES,
+    THINKING_CHUNK,
+    identify_responses_service,
+)
 from joey.providers.sse import ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder, StreamingProvider
+
+_CHAT_PATH = "/chat/completions"
+_RESPONSES_PATH = "/responses"
 
 
 class OpenAiProvider(StreamingProvider):
     api_protocol = "openai"
     _document_key = "choices"
+    _uses_responses = False
 
     def __init__(
         self,
@@ -39,12 +49,48 @@ class OpenAiProvider(StreamingProvider):
     ) -> None:
         headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
         super().__init__(profile, model, http, route, headers, refusal_memory)
+        self._chat_url = self._url
+
+    @property
+    def _service_id(self) -> str:
+        if not self._uses_responses:
+            return super()._service_id
+        return identify_responses_service(self._service.provider_name, self._host)
 
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
-        return OpenAiRequestBuilder(self._profile, self.model, self._host, refused)
+        self._uses_responses = self._should_use_responses(refused)
+        if not self._uses_responses:
+            self._url, self._document_key = self._chat_url, "choices"
+            return OpenAiRequestBuilder(self._profile, self.model, self._host, refused)
+        from joey.providers.responses import ResponsesRequestBuilder
+
+        self._url = self._chat_url.removesuffix(_CHAT_PATH) + _RESPONSES_PATH
+        self._document_key = "output"
+        return ResponsesRequestBuilder(self._profile, self.model, self._host, refused)
+
+    def _should_use_responses(self, refused: frozenset[str]) -> bool:
+        """By what the model needs. Other services than OpenAI serve its models in their own way."""
+        if RESPONSES in refused:
+            return False
+        is_other_service = super()._service_id not in ("openai", f"openai@{self._host}")
+        return CHAT_COMPLETIONS in refused or (self.model.needs_responses and not is_other_service)
 
     def _make_decoder(self) -> StreamDecoder:
-        return OpenAiStreamDecoder(self._service)
+        if not self._uses_responses:
+            return OpenAiStreamDecoder(self._service)
+        from joey.providers.responses import ResponsesStreamDecoder
+
+        return ResponsesStreamDecoder(self._service)
+
+    def _find_refused_name(self, error: ProviderError, sent: bytes) -> str | None:
+        from joey.providers import refusals
+
+        status, text, known = error.status, error.response, self._refused
+        if self._uses_responses:
+            name = refusals.find_refusal_of_responses(status, text, sent, known)
+        else:
+            name = refusals.find_refusal_of_chat(status, text, known)
+        return name or super()._find_refused_name(error, sent)
 
 
 class _FunctionDelta(Struct):

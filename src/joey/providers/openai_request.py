@@ -21,6 +21,7 @@ from joey.providers.catalog import find_provider_spec
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.conversation_encoder import encode_json as _encode_json
 from joey.providers.services import (
+    REASONING_WITH_TOOLS,
     THINKING_CHUNK,
     ServiceRules,
     adapt_rules,
@@ -40,8 +41,6 @@ _DUMMY_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_vali
 """Documented by Google for calls that another model has made."""
 _UNSIGNED_MODELS_RE = re.compile(r"(?:.*/)?gemini-[12]\..*")
 _DEVELOPER_ROLE_MODELS_RE = re.compile(r"(?:.*/)?o[134](?:-.*)?")
-_NO_REASONING_WITH_TOOLS_MODELS_RE = re.compile(r"gpt-(?:5\.(?:[6-9]|\d\d)|[6-9]|\d\d)(?:[.-].*)?")
-"""Models whose chat endpoint at OpenAI takes tools only with reasoning switched off."""
 _OWN_KEYS = frozenset({"model", "messages", "stream", "tools"})
 """Not for `extraBody`: a request without them, or with others, is none of ours."""
 
@@ -56,7 +55,6 @@ class OpenAiRequestBuilder(RequestBuilder):
     ) -> None:
         super().__init__(model, _is_user_message)
         self._profile = profile
-        self._host = host
         self._is_local = find_provider_spec(profile.provider).is_local
         self._refused = refused
         self._extra_body = {k: v for k, v in profile.extra_body.items() if k not in _OWN_KEYS}
@@ -130,15 +128,10 @@ class OpenAiRequestBuilder(RequestBuilder):
         return next((name for name in fields if self._may_send(name)), None)
 
     def _choose_reasoning_effort(self, with_tools: bool) -> str | None:
-        if self._profile.reasoning_effort and self._may_send("reasoning_effort"):
-            return self._profile.reasoning_effort
-        if (
-            with_tools
-            and self._host == "api.openai.com"
-            and _NO_REASONING_WITH_TOOLS_MODELS_RE.fullmatch(self._model_id)
-        ):
+        if with_tools and REASONING_WITH_TOOLS in self._refused:
             return "none"
-        return None
+        effort = self._profile.reasoning_effort
+        return effort if effort and self._may_send("reasoning_effort") else None
 
     def _encode_message(self, message: msg.Message, *, mark: bool) -> bytes:
         wire = self._message_converter.convert(message, self.model)

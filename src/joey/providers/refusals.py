@@ -11,7 +11,15 @@ import re
 from collections.abc import Iterable
 
 from joey.core.text import compile_regex
-from joey.providers.services import CALL_IDS, MISSING_REASONING, USER_AFTER_TOOL
+from joey.providers.services import (
+    CALL_IDS,
+    CHAT_COMPLETIONS,
+    ENCRYPTED_CONTENT,
+    MISSING_REASONING,
+    REASONING_WITH_TOOLS,
+    RESPONSES,
+    USER_AFTER_TOOL,
+)
 
 OPTIONAL_NAMES = (
     "temperature",
@@ -37,7 +45,41 @@ OPTIONAL_NAMES = (
     "signature",
 )
 """Keys of a request that it can do without."""
+_RESPONSES_NAMES = (
+    "include",
+    "store",
+    "reasoning",
+    "prompt_cache_key",
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "tool_choice",
+    "parallel_tool_calls",
+    "strict",
+    "phase",
+)
+"""The same for the Responses API."""
 _REFUSING_STATUSES = (400, 422, 500)
+_MISSING_ENDPOINT_STATUSES = (404, 405, 501)
+_MISSING_ENDPOINT_RE = compile_regex(
+    r"invalid url|not implemented|cannot post|(?:unsupported|unknown) (?:endpoint|path|route|url)"
+    r"|not (?:supported )?(?:in|at|on|by|with) (?:the )?/?(?:v1/)?responses"
+    r"|responses api is not|does not support the responses",
+    re.IGNORECASE,
+)
+_MISSING_MODEL_OR_ITEM_RE = compile_regex(
+    r"model_not_found|\bmodel\b.{0,200}(?:not exist|not found|not available)|item with id",
+    re.IGNORECASE | re.DOTALL,
+)
+_UNREADABLE_REASONING_RE = compile_regex(
+    r"invalid_encrypted_content|encrypted content .{1,200}could not be|item with id 'rs_"
+    r"|required (?:following|'reasoning') item",
+    re.IGNORECASE | re.DOTALL,
+)
+_REASONING_OPTION_RE = compile_regex(r"reasoning\.(effort|summary)|reasoning (summar)")
+_NEEDS_RESPONSES_RE = compile_regex(
+    r"only (?:supported|available) in (?:the )?/?v1/responses|use /?v1/responses", re.IGNORECASE
+)
 _REFUSAL_RE = compile_regex(
     r"un(?:supported|known|recogni[sz]ed|expected)|not (?:be )?(?:supported|permitted|allowed)"
     r"|(?:does|do) not support|extra_forbidden|cannot find field|deprecated"
@@ -84,6 +126,33 @@ def find_refused_name(
         and (place := re.search(_build_name_pattern(name), normalized)) is not None
     }
     return found[min(found)] if found else None
+
+
+def find_refusal_of_responses(
+    status: int | None, text: str, sent: bytes, known: frozenset[str]
+) -> str | None:
+    """What to do without in a second attempt at `/responses`, which may be `/responses` itself."""
+    if status in _MISSING_ENDPOINT_STATUSES and not _MISSING_MODEL_OR_ITEM_RE.search(text):
+        return RESPONSES
+    if status in (*_REFUSING_STATUSES, 404) and _UNREADABLE_REASONING_RE.search(text):
+        ids = re.findall(rb'"type":"reasoning","id":"(\w+)"', sent)
+        return " ".join([ENCRYPTED_CONTENT, *map(bytes.decode, ids)]) if ids else None
+    if status not in _REFUSING_STATUSES:
+        return None
+    if _MISSING_ENDPOINT_RE.search(text):
+        return RESPONSES
+    if option := _REASONING_OPTION_RE.search(text):
+        name = "effort" if option[1] == "effort" else "summary"
+        return name if f'"{name}":'.encode() in sent and name not in known else None
+    return find_refused_name(status, text, sent, _RESPONSES_NAMES, known)
+
+
+def find_refusal_of_chat(status: int | None, text: str, known: frozenset[str]) -> str | None:
+    """Whether the model is refused at `/chat/completions`, or only its reasoning next to tools."""
+    if status not in (*_REFUSING_STATUSES, 404) or not _NEEDS_RESPONSES_RE.search(text):
+        return None
+    name = REASONING_WITH_TOOLS if RESPONSES in known else CHAT_COMPLETIONS
+    return None if name in known else name
 
 
 def _build_name_pattern(name: str) -> str:

@@ -68,7 +68,12 @@ MISTRAL_CALL_ID_PATTERN = "[A-Za-z0-9]{9}"
 USER_AFTER_TOOL = "user after tool"
 CALL_IDS = "call ids"
 MISSING_REASONING = "missing reasoning"
-"""Refusals that are no names of parameters (see `refusals`)."""
+REASONING_WITH_TOOLS = "reasoning with tools"
+RESPONSES = "responses"
+CHAT_COMPLETIONS = "chat/completions"
+ENCRYPTED_CONTENT = "encrypted_content"
+"""Refusals that are no names of parameters (see `refusals`). The last one is followed by the ids of
+the items that could not be read, and not remembered."""
 THINKING_CHUNK = "thinking"
 """Mistral's reasoning is no field, but a part of the content."""
 _ANY_SERVER = ServiceRules(takes_reasoning_details=True, takes_extra_content=True)
@@ -125,6 +130,11 @@ _RULES_BY_SERVICE = {
 def identify_service(provider: str, host: str) -> str:
     """The name under which replies of a service are recorded."""
     return _find_known_service(host) or f"{provider}@{host}"
+
+
+def identify_responses_service(provider: str, host: str) -> str:
+    """The same for replies of its Responses API: chat completions cannot use what is in them."""
+    return f"{identify_service(provider, host)}/responses"
 
 
 def find_service_rules(provider: str, host: str, model: str) -> ServiceRules:

@@ -25,7 +25,7 @@ from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient, HttpResponse
 from joey.providers.http_connection import parse_url
-from joey.providers.services import identify_service
+from joey.providers.services import ENCRYPTED_CONTENT, identify_service
 from joey.providers.sse import NdjsonReader, ServerSentEvent, SseReader
 
 _MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
@@ -85,6 +85,8 @@ class StreamingProvider(ABC):
         self._read_timeout = profile.request_timeout if profile.request_timeout > 0 else None
         self._refusal_memory = refusal_memory
         self._refused: frozenset[str] = frozenset()
+        self._unrecorded_refusals: list[str] = []
+        """Recorded when a request without them was taken: the cause may have been another one."""
         self._request_builder: RequestBuilder | None = None
         self._next_start = 0.0
 
@@ -95,6 +97,10 @@ class StreamingProvider(ABC):
     @property
     def window_advice(self) -> str:
         return ""
+
+    @property
+    def _service_id(self) -> str:
+        return identify_service(self._service.provider_name, self._host)
 
     async def prepare(self) -> None:  # noqa: B027 (nothing to ask is the usual case)
         """Hosted models are known from the catalogue."""
@@ -131,6 +137,7 @@ class StreamingProvider(ABC):
             try:
                 async with aclosing(self._stream(body, self._make_decoder())) as chunks:
                     async for chunk in chunks:
+                        self._record_refusals()
                         has_begun = has_begun or not isinstance(chunk, SourceChunk)
                         yield chunk
                 return
@@ -139,8 +146,14 @@ class StreamingProvider(ABC):
                 if name is None:
                     raise
                 self._refused |= {name}
+                self._unrecorded_refusals.append(name)
                 self._request_builder = self._make_request_builder(self._refused)
-                if self._refusal_memory is not None:
+
+    def _record_refusals(self) -> None:
+        names, self._unrecorded_refusals = self._unrecorded_refusals, []
+        if names and self._refusal_memory is not None:
+            for name in names:
+                if not name.startswith(ENCRYPTED_CONTENT):
                     self._refusal_memory.record_refused(self, name)
 
     def _find_refused_name(self, error: ProviderError, sent: bytes) -> str | None:
@@ -194,7 +207,7 @@ class StreamingProvider(ABC):
 
     def _build_source(self, decoder: StreamDecoder) -> ReplySource:
         return ReplySource(
-            service=identify_service(self._service.provider_name, self._host),
+            service=self._service_id,
             model=self._profile.model or self.model.id,
             reasoning_field=decoder.reasoning_field,
             extra_content=decoder.extra_content,

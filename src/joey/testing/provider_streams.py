@@ -16,6 +16,8 @@ from joey.testing import script
 
 ANTHROPIC = "anthropic"
 OPENAI = "openai"
+RAW = "raw"
+"""Of turns that are nothing but `Raw`, control steps and failures."""
 
 ControlStep = script.Pause | script.Gate | script.Disconnect | script.Fail
 PlaybackItem = bytes | ControlStep
@@ -27,7 +29,8 @@ _LAST_HTTP_CHUNK = b"0\r\n\r\n"
 def build_playback(turn: script.Turn, wire: str) -> list[PlaybackItem]:
     """What to play for a turn, after the opening event and including the end of the body."""
     if wire not in turn.encoded_playback:
-        events = _iter_anthropic_events(turn) if wire == ANTHROPIC else _iter_openai_events(turn)
+        iter_events = {ANTHROPIC: _iter_anthropic_events, RAW: _iter_raw_events}
+        events = iter_events.get(wire, _iter_openai_events)(turn)
         turn.encoded_playback[wire] = _add_http_framing(events, coalesce=turn.coalesce)
     result: list[PlaybackItem] = turn.encoded_playback[wire]
     return result
@@ -35,6 +38,8 @@ def build_playback(turn: script.Turn, wire: str) -> list[PlaybackItem]:
 
 def encode_opening_event(turn: script.Turn, wire: str, number: int, model: str) -> bytes:
     """The first event of an answer; it alone differs from one answer to the next."""
+    if wire == RAW:
+        return b""
     if wire == ANTHROPIC:
         return encode_http_chunk(_encode_message_start(turn.tokens, f"msg_{number:06}", model))
     delta: dict[str, Any] = {"role": "assistant", "content": ""}
@@ -180,6 +185,14 @@ def _encode_message_start(tokens: script.Tokens, message_id: str, model: str) ->
 
 def _encode_sse_event(name: str, body: dict[str, Any]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode_json(body))
+
+
+def _iter_raw_events(turn: script.Turn) -> Iterator[PlaybackItem]:
+    for step in turn.steps:
+        if isinstance(step, script.Raw):
+            yield step.content
+        elif isinstance(step, ControlStep):
+            yield step
 
 
 # OpenAI ---------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Request(Struct, frozen=True):
     connection: int
     """Which connection brought it, counted from 1."""
     wire: str = ""
-    """`anthropic` or `openai`."""
+    """`anthropic`, `openai` or `raw`."""
 
 
 TurnSelector = Callable[[Request], Turn]
@@ -79,10 +79,20 @@ class ModelServer:
     """Answers requests with the turns of a script, in order, or as a function chooses them."""
 
     def __init__(
-        self, turns: Sequence[Turn | TurnSelector] | TurnSelector, *, port: int = 0
+        self,
+        turns: Sequence[Turn | TurnSelector] | TurnSelector,
+        *,
+        port: int = 0,
+        raw_paths: Sequence[str] = (),
     ) -> None:
+        """`raw_paths`: ends of further paths, whose requests are answered with `Raw` steps."""
         self._turns = turns if callable(turns) else list(turns)
         self._port = port
+        self._wires = {
+            "/messages": provider_streams.ANTHROPIC,
+            "/chat/completions": provider_streams.OPENAI,
+            **dict.fromkeys(raw_paths, provider_streams.RAW),
+        }
         self._server: asyncio.Server | None = None
         self._connections: set[_ClientConnection] = set()
         self._state_changed = asyncio.Event()
@@ -140,6 +150,10 @@ class ModelServer:
             await self._state_changed.wait()
 
     # Called by connections --------------------------------------------------------------------
+
+    def _find_wire(self, path: str) -> str:
+        endpoint_path = path.partition("?")[0]
+        return next((w for end, w in self._wires.items() if endpoint_path.endswith(end)), "")
 
     def _add_connection(self, connection: _ClientConnection) -> int:
         self._connections.add(connection)
@@ -211,7 +225,8 @@ class _ClientConnection(asyncio.Protocol):
         raw = bytes(self._buffer[end + 4 : self._request_size_bytes])
         del self._buffer[: self._request_size_bytes]
         self._request_size_bytes = 0
-        request = _build_request(path, headers, raw, self._connection_number)
+        wire = self._server._find_wire(path)
+        request = _build_request(path, headers, raw, self._connection_number, wire)
         self._answer_task = asyncio.get_running_loop().create_task(self._answer_request(request))
         self._answer_task.add_done_callback(self._continue_after_answer)
 
@@ -298,14 +313,13 @@ def _parse_request_head(head: bytes) -> tuple[str, dict[str, str]]:
     return path, headers
 
 
-def _build_request(path: str, headers: dict[str, str], raw: bytes, connection: int) -> Request:
+def _build_request(
+    path: str, headers: dict[str, str], raw: bytes, connection: int, wire: str
+) -> Request:
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = None  # answered with an error, and seen by the test as it came
-    endpoint_path = path.partition("?")[0]
-    wires = {"/messages": provider_streams.ANTHROPIC, "/chat/completions": provider_streams.OPENAI}
-    wire = next((wire for end, wire in wires.items() if endpoint_path.endswith(end)), "")
     return Request(path, headers, body, raw, time.perf_counter(), connection, wire)
 
 

@@ -187,12 +187,10 @@ def estimate_text_tokens(text: str) -> int:
 
 def estimate_block_tokens(block: msg.Block) -> int:
     match block:
-        case (
-            msg.TextBlock(text=text)
-            | msg.UnsignedReasoningBlock(text=text)
-            | msg.RedactedThinkingBlock(data=text)
-        ):
+        case msg.TextBlock(text=text) | msg.RedactedThinkingBlock(data=text):
             tokens = estimate_text_tokens(text)
+        case msg.UnsignedReasoningBlock(text=text, encrypted_content=encrypted):
+            tokens = estimate_text_tokens(text) + estimate_text_tokens(encrypted or "")
         case msg.ThinkingBlock(thinking=thinking, signature=signature):
             tokens = estimate_text_tokens(thinking) + estimate_text_tokens(signature)
         case msg.ToolUseBlock(name=name, input=arguments):

@@ -373,6 +373,9 @@ def _build_reasoning_blocks(part: msg.ReasoningPart) -> Iterator[msg.Block]:
         yield msg.RedactedThinkingBlock(part.redacted)
     elif part.signature is not None:
         yield msg.ThinkingBlock(thinking=part.text, signature=part.signature)
+    elif part.item is not None:
+        item = part.item
+        yield msg.UnsignedReasoningBlock(part.text, item.summary, item.encrypted_content, item.id)
     elif part.text and not part.details:
         yield msg.UnsignedReasoningBlock(text=part.text)
 

@@ -153,8 +153,8 @@ class ReplyAssembler:
         self._text.flush()
         self._parts.add_reasoning_details(chunk.details)
         self._parts.append_prose("reasoning", msg.replace_lone_surrogates(chunk.text))
-        if chunk.signature is not None:
-            self._parts.sign_reasoning(chunk.signature)
+        if chunk.signature is not None or chunk.item is not None:
+            self._parts.end_reasoning(chunk.signature, chunk.item)
         if chunk.redacted is not None:
             self._parts.add_redacted_reasoning(chunk.redacted)
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from joey.core.messages import CallPart, Part, ReasoningPart, TextPart, ToolCall
+from joey.core.messages import CallPart, Part, ReasoningItem, ReasoningPart, TextPart, ToolCall
 from joey.core.text import compile_regex
 
 PartKind = Literal["text", "reasoning", "call"]
@@ -96,24 +96,27 @@ class ReplyParts:
     def add_reasoning_details(self, details: tuple[Any, ...]) -> None:
         self._pending_reasoning_details.extend(details)
 
-    def sign_reasoning(self, signature: str) -> None:
-        """The reasoning so far, even if it was kept from us, is signed."""
+    def end_reasoning(
+        self, signature: str | None = None, item: ReasoningItem | None = None
+    ) -> None:
+        """The reasoning so far, even if it was kept from us, is signed or is part of an item."""
         prose = self._ensure_open_prose("reasoning")
         if prose.index is None:
             self._start_prose(prose)
-        self.end_prose(signature)
+        self.end_prose(signature, item)
 
     def add_redacted_reasoning(self, data: str) -> None:
         self.end_prose()
         self._end_part(self._start_part("reasoning"), ReasoningPart("", redacted=data))
 
-    def end_prose(self, signature: str | None = None) -> None:
+    def end_prose(self, signature: str | None = None, item: ReasoningItem | None = None) -> None:
         prose, self._current_prose = self._current_prose, None
         if prose is None or prose.index is None:
             return
         part: Part = TextPart(text := "".join(prose.pieces))
         if prose.kind == "reasoning":
-            part = ReasoningPart(text, signature, details=self._drain_reasoning_details())
+            details = self._drain_reasoning_details()
+            part = ReasoningPart(text, signature, details=details, item=item)
         self._end_part(prose.index, part)
 
     def end_text_as(self, text: str) -> None:
