@@ -284,20 +284,20 @@ REQUIREMENTS: dict[str, Requirement] = {
         "Missing choices, late usage and a missing end marker are taken in stride.",
     ),
     "providers:responses:rules": Requirement(
-        "D84",
+        "D86",
         "A task at the Responses API keeps its rules; encrypted reasoning goes back in place.",
     ),
     "providers:responses:stream": Requirement(
-        "D84", "Its stream is read however it is split: text, summaries, calls, usage, failures."
+        "D86", "Its stream is read however it is split: text, summaries, calls, usage, failures."
     ),
     "providers:responses:switch": Requirement(
-        "D84", "A task changes between the Responses API and chat completions in both directions."
+        "D86", "A task changes between the Responses API and chat completions in both directions."
     ),
     "providers:responses:fallback": Requirement(
-        "D84", "An address without the Responses API is asked once; a model that needs it gets it."
+        "D86", "An address without the Responses API is asked once; a model that needs it gets it."
     ),
     "providers:responses:errors": Requirement(
-        "D84", "Failures, refusals, the content filter and the output limit end a reply as such."
+        "D86", "Failures, refusals, the content filter and the output limit end a reply as such."
     ),
     "providers:services:rules": Requirement(
         "D80",

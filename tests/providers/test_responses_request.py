@@ -107,14 +107,22 @@ def test_a_profile_adds_its_choices() -> None:
         max_tokens=5000,
         temperature=0.5,
         top_k=5,
-        extra_body={"service_tier": "flex", "input": "mine", "store": True},
+        extra_body={
+            "service_tier": "flex",
+            "input": "mine",
+            "store": True,
+            "prompt_cache_key": None,
+            "verbosity": "low",
+        },
     )
     sent = body(make_native_request(make_first_turn()), profile)
     assert sent["reasoning"] == {"effort": "high", "summary": "auto"}
     assert (sent["max_output_tokens"], sent["service_tier"]) == (5000, "flex")
     assert sent["store"] is True
+    assert sent["text"] == {"verbosity": "low"}
     assert isinstance(sent["input"], list)
-    assert not {"temperature", "top_k", "max_tokens", "reasoning_effort"} & sent.keys()
+    left_out = {"temperature", "top_k", "max_tokens", "verbosity", "prompt_cache_key"}
+    assert not left_out & sent.keys()
 
 
 @pytest.mark.parametrize(

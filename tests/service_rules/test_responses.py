@@ -291,9 +291,9 @@ async def test_a_call_that_the_output_limit_cuts_is_not_run(workspace: Joey) -> 
         flags = ["--provider", "openai", "--base-url", f"{server.url}/v1", "-m", "gpt-6.1-sol"]
         done = await workspace.run("-p", "-y", "--no-sandbox", *flags, "do it")
         assert (done.code, done.out.strip()) == (0, "All done."), done.err
-        told = json.dumps(server.requests[-1].body["input"])
+        received = json.dumps(server.requests[-1].body["input"])
     assert not (workspace.workspace / "b.txt").exists()
-    assert "max_output_tokens" in told
+    assert "max_output_tokens" in received
 
 
 @pytest.mark.requirement("providers:responses:errors")

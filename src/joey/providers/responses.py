@@ -70,8 +70,11 @@ class ResponsesRequestBuilder(OpenAiRequestBuilder):
         return parts
 
     def _build_parameters(self, request: ModelRequest) -> _Wire:
-        profile = self._profile
-        reasoning = {"effort": profile.reasoning_effort, "summary": "auto"}
+        profile, extra = self._profile, dict(self._extra_body)
+        effort = extra.pop("reasoning_effort", profile.reasoning_effort)
+        reasoning = {"effort": effort, "summary": "auto"}
+        if verbosity := extra.pop("verbosity", None):
+            extra = {"text": {"verbosity": verbosity}, **extra}
         parameters: _Wire = {
             "store": False,
             "include": ["reasoning.encrypted_content"],
@@ -83,7 +86,7 @@ class ResponsesRequestBuilder(OpenAiRequestBuilder):
         if self.model.supports_temperature:
             chosen = profile.temperature
             parameters["temperature"] = self.model.default_temperature if chosen is None else chosen
-        return {"model": self._model_id, **self._leave_out_refused(parameters | self._extra_body)}
+        return {"model": self._model_id, **self._leave_out_refused(parameters | extra)}
 
     def _leave_out_refused(self, values: _Wire) -> _Wire:
         return {
