@@ -4,7 +4,12 @@ import json
 
 import pytest
 
-from joey.providers.refusals import OPTIONAL_NAMES, find_refused_name
+from joey.providers.refusals import (
+    OPTIONAL_NAMES,
+    find_refusal_of_chat,
+    find_refusal_of_responses,
+    find_refused_name,
+)
 from joey.providers.services import CALL_IDS, MISSING_REASONING, USER_AFTER_TOOL
 
 SENT = json.dumps(
@@ -83,3 +88,85 @@ def test_what_a_service_complains_about_is_found(status: int, text: str, name: s
     assert find_refused_name(status, text, SENT, OPTIONAL_NAMES, frozenset()) == name
     if name is not None:
         assert find_refused_name(status, text, SENT, OPTIONAL_NAMES, frozenset({name})) is None
+
+
+SENT_TO_RESPONSES = (
+    b'{"model":"m","store":false,"include":[],"reasoning":{"effort":"low","summary":"auto"},'
+    b'"prompt_cache_key":"t","seed":7,"input":[{"type":"reasoning","id":"rs_1","summary":[]},'
+    b'{"type":"reasoning","id":"rs_2","summary":[]}],"tools":[{"strict":true}]}'
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "name"),
+    [
+        (404, '{"detail":"Not Found"}', "responses"),
+        (404, "<html><h1>404 Not Found</h1></html>", "responses"),
+        (404, "Cannot POST /v1/responses", "responses"),
+        (405, "", "responses"),
+        (400, "Model gpt-6 is not supported with the responses API", "responses"),
+        (401, "Missing scopes: api.responses.write", "responses"),
+        (404, "The model `m` does not exist or you do not have access to it.", None),
+        (404, '{"error":{"code":"model_not_found"}}', None),
+        (401, "Incorrect API key provided", None),
+        (429, "Rate limit reached", None),
+        (
+            404,
+            "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
+            "encrypted_content rs_1 rs_2",
+        ),
+        (
+            400,
+            "The encrypted content gAAA...Q== could not be verified. invalid_encrypted_content",
+            "encrypted_content rs_1 rs_2",
+        ),
+        (
+            400,
+            "Item 'rs_2' of type 'reasoning' was provided without its required following item."
+            " invalid_request_error",
+            "encrypted_content rs_1 rs_2",
+        ),
+        (400, "Encrypted content is not supported with this model. 'include' invalid", "include"),
+        (400, "Unsupported parameter: 'reasoning.effort' is not supported", "effort"),
+        (400, "Unsupported value: 'reasoning.summary' does not support 'auto'", "summary"),
+        (
+            400,
+            "Your organization must be verified to generate reasoning summaries.",
+            "summary",
+        ),
+        (400, "Unknown parameter: 'prompt_cache_key'.", "prompt_cache_key"),
+        (400, "Unknown parameter: 'tools[0].strict'.", "strict"),
+        (400, "Unknown parameter: 'seed'.", "seed"),
+        (400, "Invalid schema for function 'x': 'required' is required", None),
+        (400, "Invalid value." + "x" * 1000 + "invalid url", None),
+    ],
+)
+def test_refusals_of_responses_are_understood(status: int, text: str, name: str | None) -> None:
+    found = find_refusal_of_responses(status, text, SENT_TO_RESPONSES, ["seed"], frozenset())
+    assert found == name
+    if name is not None and " " not in name and name != "responses":
+        known = frozenset({name})
+        args = (status, text, SENT_TO_RESPONSES, ["seed"], known)
+        assert find_refusal_of_responses(*args) is None
+
+
+def test_reasoning_that_was_left_out_is_not_refused_again() -> None:
+    text = "The encrypted content could not be verified. invalid_encrypted_content"
+    assert find_refusal_of_responses(400, text, b'{"reasoning":{}}', (), frozenset()) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "name"),
+    [
+        ("This model is only supported in v1/responses and not here.", [], "chat/completions"),
+        ("To use function tools, use /v1/responses or set it to 'none'", [], "chat/completions"),
+        ("Please use /v1/responses instead.", ["responses"], "reasoning with tools"),
+        ("Please use /v1/responses instead.", ["responses", "reasoning with tools"], None),
+        ("Please use /v1/completions instead.", [], None),
+    ],
+)
+def test_chat_completions_may_name_the_other_endpoint(
+    text: str, known: list[str], name: str | None
+) -> None:
+    assert find_refusal_of_chat(400, text, frozenset(known)) == name
+    assert find_refusal_of_chat(429, text, frozenset(known)) is None

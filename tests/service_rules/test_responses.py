@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import shutil
 from base64 import b64decode, b64encode
 from typing import Any
 
@@ -31,6 +32,7 @@ READ_AND_LIST: Calls = [*READ, ("list_files", {"path": "."})]
 COMPLETE: Calls = [("attempt_completion", {"result": "All done."})]
 CHAT = next(service for service in SERVICES if service.name == "openai")
 ANTHROPIC = next(service for service in SERVICES if service.name == "anthropic")
+ROO_TASKS = ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
 PNG = b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -189,6 +191,45 @@ async def test_models_of_one_address_change_between_the_wires(workspace: Joey) -
         assert [path.rpartition("/")[2] for path in paths(server)] == (
             ["responses"] * 2 + ["completions"] * 2 + ["responses"] * 2
         )
+
+
+@pytest.mark.requirement("providers:responses:rules")
+async def test_an_imported_task_keeps_its_reasoning(workspace: Joey) -> None:
+    joey = workspace
+    async with StrictServer(RESPONSES, [READ_AND_LIST, COMPLETE, READ, COMPLETE]) as server:
+        await run(joey, server, "read it")
+        theirs = joey.home.parent / ROO_TASKS / "1767600000000"
+        theirs.mkdir(parents=True)
+        for file in ("api_conversation_history.json", "ui_messages.json"):
+            shutil.copy(joey.tasks[0] / file, theirs)
+        shutil.rmtree(joey.home / "tasks")
+        imported = await joey.run("tasks", "import", "--roo")
+        assert imported.code == 0, imported.err
+        await run(joey, server, "-r", "1767600000000", "once more")
+        assert len(server.requests) == 4
+
+
+async def test_an_xml_task_keeps_its_reasoning(workspace: Joey) -> None:
+    texts = (
+        "<read_file><args><file><path>a.txt</path></file></args></read_file>",
+        "<attempt_completion><result>All done.</result></attempt_completion>",
+    )
+    turns = [
+        Turn(write_stream(n, [make_reasoning(n, "Hm."), make_message(n, text, "commentary")]))
+        for n, text in enumerate(texts)
+    ]
+    async with ModelServer(turns, raw_paths=["/responses"]) as server:
+        flags = ["--provider", "openai", "--base-url", f"{server.url}/v1", "-m", "gpt-6.1-sol"]
+        done = await workspace.run("-p", "--protocol", "xml", *flags, "do it")
+        assert (done.code, done.out.strip()) == (0, "All done."), done.err
+        kinds = [(i["type"], i.get("role")) for i in server.requests[-1].body["input"]]
+        assert "tools" not in server.requests[-1].body
+    assert kinds == [
+        ("message", "user"),
+        ("reasoning", None),
+        ("message", "assistant"),
+        ("message", "user"),
+    ]
 
 
 MISSING = (

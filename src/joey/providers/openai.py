@@ -87,9 +87,9 @@ class OpenAiProvider(StreamingProvider):
 
         status, text, known = error.status, error.response, self._refused
         if self._uses_responses:
-            name = refusals.find_refusal_of_responses(status, text, sent, known)
-        else:
-            name = refusals.find_refusal_of_chat(status, text, known)
+            extra_names = self._profile.extra_body
+            return refusals.find_refusal_of_responses(status, text, sent, extra_names, known)
+        name = refusals.find_refusal_of_chat(status, text, known)
         return name or super()._find_refused_name(error, sent)
 
 

@@ -60,11 +60,13 @@ _RESPONSES_NAMES = (
 )
 """The same for the Responses API."""
 _REFUSING_STATUSES = (400, 422, 500)
+_MAX_REASON_CHARS = 1000
+"""What follows may quote the request, and with it anything."""
 _MISSING_ENDPOINT_STATUSES = (404, 405, 501)
 _MISSING_ENDPOINT_RE = compile_regex(
     r"invalid url|not implemented|cannot post|(?:unsupported|unknown) (?:endpoint|path|route|url)"
     r"|not (?:supported )?(?:in|at|on|by|with) (?:the )?/?(?:v1/)?responses"
-    r"|responses api is not|does not support the responses",
+    r"|responses api is not|does not support the responses|missing scopes: api\.responses",
     re.IGNORECASE,
 )
 _MISSING_MODEL_OR_ITEM_RE = compile_regex(
@@ -129,27 +131,28 @@ def find_refused_name(
 
 
 def find_refusal_of_responses(
-    status: int | None, text: str, sent: bytes, known: frozenset[str]
+    status: int | None, text: str, sent: bytes, extra_names: Iterable[str], known: frozenset[str]
 ) -> str | None:
-    """What to do without in a second attempt at `/responses`, which may be `/responses` itself."""
+    """What to do without in a second attempt, which may be `/responses` itself."""
+    text = text[:_MAX_REASON_CHARS]
     if status in _MISSING_ENDPOINT_STATUSES and not _MISSING_MODEL_OR_ITEM_RE.search(text):
         return RESPONSES
     if status in (*_REFUSING_STATUSES, 404) and _UNREADABLE_REASONING_RE.search(text):
         ids = re.findall(rb'"type":"reasoning","id":"(\w+)"', sent)
         return " ".join([ENCRYPTED_CONTENT, *map(bytes.decode, ids)]) if ids else None
-    if status not in _REFUSING_STATUSES:
-        return None
-    if _MISSING_ENDPOINT_RE.search(text):
+    if status in (*_REFUSING_STATUSES, 401, 403) and _MISSING_ENDPOINT_RE.search(text):
         return RESPONSES
-    if option := _REASONING_OPTION_RE.search(text):
+    option = _REASONING_OPTION_RE.search(text) if status in _REFUSING_STATUSES else None
+    if option is not None:
         name = "effort" if option[1] == "effort" else "summary"
         return name if f'"{name}":'.encode() in sent and name not in known else None
-    return find_refused_name(status, text, sent, _RESPONSES_NAMES, known)
+    return find_refused_name(status, text, sent, (*_RESPONSES_NAMES, *extra_names), known)
 
 
 def find_refusal_of_chat(status: int | None, text: str, known: frozenset[str]) -> str | None:
     """Whether the model is refused at `/chat/completions`, or only its reasoning next to tools."""
-    if status not in (*_REFUSING_STATUSES, 404) or not _NEEDS_RESPONSES_RE.search(text):
+    reason = _NEEDS_RESPONSES_RE.search(text[:_MAX_REASON_CHARS])
+    if status not in (*_REFUSING_STATUSES, 404) or reason is None:
         return None
     name = REASONING_WITH_TOOLS if RESPONSES in known else CHAT_COMPLETIONS
     return None if name in known else name
