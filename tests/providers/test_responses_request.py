@@ -314,3 +314,12 @@ async def test_the_model_chooses_the_endpoint_at_any_address(
         async for _ in provider.stream(make_native_request(make_first_turn())):
             pass
     assert asked == [endpoint]
+
+
+def test_an_alias_of_the_provider_is_the_same_service() -> None:
+    profile = structs.replace(PROFILE, provider="openai-native")
+    source = ReplySource("openai@proxy.test/responses", "gpt-6.1-sol")
+    request = make_native_request([*make_first_turn(), make_reply(source)])
+    sent = body(request, profile, host="proxy.test")["input"]
+    assert [item["type"] for item in sent].count("reasoning") == 2
+    assert find_model_info("openai-native", "gpt-6.1-sol").needs_responses

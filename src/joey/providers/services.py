@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from joey.core.text import compile_regex
+from joey.providers.catalog import find_provider_spec
 
 _SERVICES_BY_HOST = {
     "api.openai.com": "openai",
@@ -129,7 +130,7 @@ _RULES_BY_SERVICE = {
 
 def identify_service(provider: str, host: str) -> str:
     """The name under which replies of a service are recorded."""
-    return _find_known_service(host) or f"{provider}@{host}"
+    return _find_known_service(host) or f"{find_provider_spec(provider).name}@{host}"
 
 
 def identify_responses_service(provider: str, host: str) -> str:
