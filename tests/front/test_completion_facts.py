@@ -37,6 +37,19 @@ def done(result: str) -> tuple[str, dict[str, str]]:
     return "attempt_completion", {"result": result}
 
 
+@pytest.mark.parametrize(
+    "limit", [("--max-turns", "3"), ("--max-wall-time", "15s"), ("--max-turns", "9")]
+)
+async def test_a_result_is_not_sent_back_in_the_last_turn(
+    joey: Joey, limit: tuple[str, str]
+) -> None:
+    turns = build_turns("native", *FAIL, done("Made it."), done("It fails."))
+    async with ModelServer(turns) as server:
+        finished = await joey.run(*RUN, *limit, *reach(server.url), "try it")
+    expected = "It fails." if limit[1] == "9" else "Made it."
+    assert (finished.code, finished.json["content"]) == (0, expected)
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_failed_test_run_is_reported_before_the_result_is_presented(
     joey: Joey, protocol: str
@@ -127,9 +140,9 @@ async def test_a_task_of_a_client_has_the_setting_of_its_own(tmp_path: Path, set
 
 
 async def test_a_killed_run_is_not_sent_back_twice(joey: Joey) -> None:
-    turns = build_turns("native", *FAIL, done("1"))
-    async with ModelServer([*turns, Turn()]) as server:
-        await joey.run(*RUN, "--max-turns", "3", *reach(server.url), "do it")
+    turns = build_turns("native", *FAIL, done("1"), run("true"))
+    async with ModelServer(turns) as server:
+        await joey.run(*RUN, "--max-turns", "4", *reach(server.url), "do it")
     async with ModelServer(build_turns("native", done("2"))) as server:
         finished = await joey.run(*RUN, "-c", *reach(server.url))
         assert "failed in its last run" in json.dumps(server.requests[0].body["messages"])

@@ -123,6 +123,8 @@ async def _check_facts(task: Task) -> None:
     facts = task.recorder.projection.completion_facts
     if facts.was_sent_back or task.runtime.settings.confirm_completion == "off":
         return
+    if task.run_limits is not None and not task.run_limits.has_turn_left:
+        return
     found = [failed.describe() for failed in facts.failed_commands if facts.has_edits]
     running = _list_running_checks(task)
     found += (f"`{each.command}` is still running in the background." for each in running)

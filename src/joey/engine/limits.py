@@ -57,6 +57,9 @@ class TaskSpending(Struct, frozen=True):
         return self.ledger.total_spending.minus(self.baseline)
 
 
+_MIN_TURN_S = 20.0
+
+
 class RunLimits:
     """Limits of this run end it with a result; limits of the settings ask whether to go on."""
 
@@ -132,6 +135,18 @@ class RunLimits:
         self._ensure_within_limits()
         self._turn_count += 1
         return blocks
+
+    @property
+    def has_turn_left(self) -> bool:
+        """Whether the model can be asked once more, and has the time to answer."""
+        now = asyncio.get_running_loop().time()
+        if self.deadline is not None and self.deadline - now < _MIN_TURN_S:
+            return False
+        try:
+            self._ensure_within_limits()
+        except RunStopped:
+            return False
+        return True
 
     def ensure_within_budget(self) -> None:
         """Nothing more is sent when what was sent has used it up. Raises Stop."""
