@@ -86,14 +86,16 @@ def test_anything_else_stays_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("between", ["Now the other:", "Observation: done"])
-def test_a_call_before_text_and_another_call_is_reported(between: str) -> None:
-    block = '<tool_call>{"name": "list_files", "arguments": {"path": "%s"}}</tool_call>\n'
+@pytest.mark.parametrize("form", ["<tool_call>%s</tool_call>\n", "```json\n%s\n```\n"])
+def test_a_call_before_text_and_another_call_is_reported(between: str, form: str) -> None:
+    block = form.replace("%s", '{"name": "list_files", "arguments": {"path": "%s"}}')
     reply = assemble_xml(f"{block % 'a'}{between}\n{block % 'b'}")
     assert [call.input["path"] for call in reply.calls] == ["b"]
     assert reply.unusable_call is not None
     assert reply.unusable_call.problem.startswith("Text follows the call of list_files")
     assert assemble_xml(f"{block % 'a'}{between}\n").unusable_call is None
-    assert assemble_xml(f"Not `{block.strip() % 'a'}`.\n{block % 'b'}").unusable_call is None
+    shown = '`<tool_call>{"name": "list_files", "arguments": {"path": "a"}}</tool_call>`'
+    assert assemble_xml(f"Not {shown}.\n{block % 'b'}").unusable_call is None
 
 
 def test_a_call_behind_an_unfinished_one_is_part_of_it() -> None:

@@ -154,7 +154,11 @@ def read_calls_to_end(text: str, start: int, tools: ToolNames) -> tuple[LeakedCa
         fenced, end = read_fence(text, fence, tools)
         calls += fenced
         fence = FENCE_RE.match(text, end)
-    _require_end(text, end)
+    try:
+        _require_end(text, end)
+    except NotACallError as error:
+        error.passed_over = _build_passed_over(calls)
+        raise
     return tuple(calls)
 
 
@@ -165,13 +169,17 @@ def _read_marked_calls(text: str, start: int, tools: ToolNames) -> tuple[LeakedC
             calls.append(_resolve_call(written, tools))
     except NotACallError as error:
         if calls and error.unusable is None:
-            tool = calls[0].tool.name
-            problem = f"Text follows the call of {tool}; only calls at the end of a reply are run."
-            error.passed_over = UnusableCall(problem, tool=tool)
+            error.passed_over = _build_passed_over(calls)
         raise
     if not calls:
         raise NotACallError
     return tuple(calls)
+
+
+def _build_passed_over(calls: list[LeakedCall]) -> UnusableCall:
+    tool = calls[0].tool.name
+    problem = f"Text follows the call of {tool}; only calls at the end of a reply are run."
+    return UnusableCall(problem, tool=tool)
 
 
 def read_whole_reply(text: str, tools: ToolNames) -> tuple[LeakedCall, ...]:
