@@ -137,7 +137,8 @@ class StreamingProvider(ABC):
             try:
                 async with aclosing(self._stream(body, self._make_decoder())) as chunks:
                     async for chunk in chunks:
-                        self._record_refusals()
+                        if self._unrecorded_refusals:
+                            self._record_refusals()
                         has_begun = has_begun or not isinstance(chunk, SourceChunk)
                         yield chunk
                 return
@@ -151,7 +152,7 @@ class StreamingProvider(ABC):
 
     def _record_refusals(self) -> None:
         names, self._unrecorded_refusals = self._unrecorded_refusals, []
-        if names and self._refusal_memory is not None:
+        if self._refusal_memory is not None:
             for name in names:
                 if not name.startswith(ENCRYPTED_CONTENT):
                     self._refusal_memory.record_refused(self, name)
