@@ -78,7 +78,10 @@ class TerminalScreen(Screen):
 
     async def ended(self, code: int) -> str:
         """What is left on the terminal when joey has gone."""
-        return await self.until(f"{AFTER} {code}.")
+        left = await self.until(f"{AFTER} {code}.")
+        assert "Traceback" not in left
+        assert "never retrieved" not in left
+        return left
 
 
 def _only_child(pid: int) -> int:

@@ -98,6 +98,8 @@ class DialogArea(Vertical):
             self._is_composer_chosen = True
 
     def _focus_composer(self) -> None:
+        if not self.is_attached:  # the screen is closing
+            return
         self._composer.display = True
         self.screen.set_focus(self._composer.query_one(TextArea))
 
