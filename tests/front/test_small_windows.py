@@ -50,6 +50,7 @@ class SmallModel:
 
     def __call__(self, body: dict[str, Any]) -> Answer:
         text = json.dumps(body["messages"])
+        assert "update_todo_list" not in text  # no such tool is offered
         tokens = int(len(text) / 3.5)
         if tokens + body["max_tokens"] > WINDOW_TOKENS:
             message = (

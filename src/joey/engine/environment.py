@@ -80,7 +80,9 @@ async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFac
     model, settings = task.provider.model, runtime.settings
     if model.has_small_window:
         most = min(settings.max_workspace_files, _MAX_FILES_IN_SMALL_WINDOW)
-        settings = structs.replace(settings, max_workspace_files=most)
+        settings = structs.replace(
+            settings, max_workspace_files=most, todo_list_enabled=False
+        )  # update_todo_list is not offered there
     files, git_status = await asyncio.gather(
         _list_workspace_files(task, settings.max_workspace_files, with_files),
         _read_git_status(task, with_files),
