@@ -42,7 +42,7 @@ async def test_a_completed_task_goes_on_and_its_completion_gets_its_result(
     engine_harness.use_script(finish("two"))
     again = await reopened(engine_harness, task, "and now the other half")
     await wait_for_ask(again)
-    assert list_tool_results(again.messages[2]) == ["The user accepted this result."]
+    assert list_tool_results(again.messages[2]) == ["The result was presented and the run ended."]
     assert "<user_message>\nand now the other half\n</user_message>" in list_texts(
         again.messages[2]
     )

@@ -46,7 +46,7 @@ async def test_without_a_user_the_prompt_says_so_and_no_question_is_offered(
 @pytest.mark.parametrize(
     ("sandbox", "network"),
     [
-        ("full", "they reach no network but 127.0.0.1"),
+        ("full", "their only network is 127.0.0.1, shared by all commands"),
         ("landlock", "they can open no sockets, not even on 127.0.0.1"),
         ("none", ""),
         ("off", ""),

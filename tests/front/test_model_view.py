@@ -141,7 +141,7 @@ async def test_a_sandbox_leaves_no_trace_in_listings_and_keeps_the_users_retries
         env=env,
     )
     assert "Output so far:\n0 7\n" in played.results(1)[0]
-    assert "reach no network but 127.0.0.1" in json.dumps(played.requests[0].body["system"])
+    assert "their only network is 127.0.0.1" in json.dumps(played.requests[0].body["system"])
     assert played.results(2)[0] == "a.txt"
     assert played.results(2)[1].partition("\n\n")[0] == "a.txt"
 

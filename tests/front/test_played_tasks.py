@@ -422,7 +422,7 @@ async def test_what_failed_in_a_call_and_what_still_runs_is_said_on_stderr(joey:
     edited = lines.index("· Edit a.py")
     assert lines[edited + 1].startswith("! apply_diff: 1 of 2 blocks could not be applied to a.py")
     assert any(line.startswith("! read_file: File not found:") for line in lines)
-    assert "joey: still running when the task completed: `sleep 600`" in lines
+    assert "joey: ended with the run: `sleep 600`" in lines
     assert " tokens in all requests" in lines[-1]
 
 
@@ -444,7 +444,6 @@ async def test_the_sandbox_is_explained_once_in_a_task(sandboxed: Joey) -> None:
         sandboxed,
         reply(run(fail), run(fail)),
         reply(run("cat nowhere.txt")),
-        DONE,
         DONE,
         flags=SANDBOXED,
     )

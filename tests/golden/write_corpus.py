@@ -264,6 +264,21 @@ def broken(protocol: str) -> tuple[list[Turn], Play]:
     return [turn(protocol, 1, edit), finish(protocol, 2), finish(protocol, 3)], play
 
 
+def background(protocol: str) -> tuple[list[Turn], Play]:
+    """A command that ends in the background."""
+
+    async def play(client: Client, task_id: str) -> None:
+        await start(client, task_id, "Run it.")
+        await client.answer(task_id, "command")
+        await client.answer(task_id, "command")
+        await client.answer(task_id, "completion_result")
+        await client.wait_for_event("taskFinished", task_id)
+
+    slow = ("execute_command", {"command": "sleep 0.5; exit 3", "timeout": 0.1})
+    other = ("execute_command", {"command": "sleep 2"})
+    return [turn(protocol, 1, slow), turn(protocol, 2, other), finish(protocol, 3)], play
+
+
 CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "work": work,
     "rewind": rewind,
@@ -277,6 +292,7 @@ CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "worktree": worktree,
     "refused": refused,
     "broken": broken,
+    "background": background,
 }
 ONLY_NATIVE = {*CASES} - {"work", "rewind", "condense", "subtask"}
 

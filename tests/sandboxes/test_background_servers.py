@@ -124,5 +124,5 @@ async def test_the_model_starts_reaches_and_stops_a_server(
     assert "Output:\n200\n" in await use(execute, command=FETCH)
     (artifact,) = re.findall(r"cmd-\d+\.txt", started)
     stopped = await use(output, artifact_id=artifact, stop=True)
-    assert stopped.startswith("The command and all its processes were stopped.")
+    assert stopped.startswith("The command and all its processes were stopped (")
     assert "Exit code: 7" in await use(execute, command=FETCH)

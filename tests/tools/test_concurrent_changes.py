@@ -69,7 +69,7 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(
     assert "Read the file again" in message
     assert (work / "a.py").read_text() == THEIRS
     await read(ctx)
-    assert (await write(ctx)).startswith("Changed a.py")
+    assert (await write(ctx)).startswith("Replaced a.py: ")
     assert (work / "a.py").read_text() == "mine\n"
 
 

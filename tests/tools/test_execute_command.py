@@ -245,8 +245,9 @@ async def test_a_command_without_a_time_goes_to_the_background_by_itself(
     prepared = await impatient.prepare(impatient.parse({"command": "sleep 600"}), ctx)
     outcome = await impatient.run_prepared(prepared, ctx, None)
     assert "still running" in outcome.text
-    assert f"read_command_output with artifact_id cmd-{ROW_TS}.txt and `wait`" in outcome.text
-    assert "`stop` to end it" in outcome.text
+    assert "Output so far:\n(none yet)\n" in outcome.text
+    assert f"read_command_output with artifact_id cmd-{ROW_TS}.txt and `stop`" in outcome.text
+    assert "`wait` (seconds) to wait for its end" in outcome.text
     (running,) = terminal.background_commands
     assert running.is_expected_to_end
 

@@ -316,7 +316,8 @@ async def test_stopping_ends_the_whole_process_group(
     await start(background, "sleep 600 & echo pids: $!; wait")
     (pid,) = await listener.pids()
     outcome = await control(background, stop=True)
-    assert outcome.text.startswith("The command and all its processes were stopped.")
+    stopped = "The command and all its processes were stopped (signal SIGTERM)."
+    assert outcome.text.partition("\n")[0] == stopped
     assert not is_alive(pid)
     assert not background.terminal.background_commands
 

@@ -88,7 +88,8 @@ async def test_many_matches_are_shown_without_context(
 ) -> None:
     (ctx.files.root / "a.txt").write_text("needle\nhay\nhay\nhay\n" * count)
     text = await search(ctx, regex="needle")
-    assert text.startswith(f"Found {count} matching lines.")
+    how = "" if has_context else ", shown without context"
+    assert text.startswith(f"Found {count} matching lines{how}.")
     assert ("| hay" in text) is has_context
     assert text.count("\n----\n") == (count - 1 if has_context else 0)
 
@@ -96,7 +97,7 @@ async def test_many_matches_are_shown_without_context(
 async def test_too_many_hits_say_so(ctx: ToolContext) -> None:
     (ctx.files.root / "a.txt").write_text("needle\n\n\n\n" * 400)
     text = await search(ctx, regex="needle")
-    assert text.startswith("Showing the first 300 matching lines; there are more. ")
+    assert text.startswith("Showing the first 300 matching lines without context; there are more. ")
     assert text.endswith("\n>1193 | needle\n>1197 | needle")
     assert "----" not in text
 

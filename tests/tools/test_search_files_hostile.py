@@ -163,7 +163,7 @@ async def test_the_first_hits_by_name_are_shown_however_many_there_are(
         directory.mkdir(exist_ok=True)
         (directory / f"{number:04}.txt").write_text("needle\n\n\n\n" * 5)
     text = await search(ctx, "needle")
-    assert text.startswith("Showing the first 300 matching lines;")
+    assert text.startswith("Showing the first 300 matching lines without context;")
     shown = [line for line in text.split("\n") if line.startswith("# ")]
     there = sorted(path.relative_to(ctx.files.root) for path in ctx.files.root.rglob("*.txt"))
     assert shown == [f"# {path}" for path in there[:60]]

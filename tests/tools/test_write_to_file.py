@@ -50,7 +50,9 @@ async def test_a_file_is_replaced(ctx: ToolContext, work: Path) -> None:
     (work / "a.txt").write_text("one\ntwo\nthree\nfour\n")
     text = await write(ctx, "a.txt", "one\n2\n3\nfour\nfive\n")
     assert (work / "a.txt").read_text() == "one\n2\n3\nfour\nfive\n"
-    assert text == "Changed a.txt: lines 2-3, 5."
+    assert text == "Replaced a.txt: 4 lines before, 5 now; changed: lines 2-3, 5."
+    text = await write(ctx, "a.txt", "none\n")
+    assert text == "Replaced a.txt: 5 lines before, 1 now; changed: line 1."
 
 
 @pytest.mark.requirement("tool:write_to_file:success:problems")
@@ -76,7 +78,8 @@ async def test_a_placeholder_in_place_of_lines_is_noticed(
     (work / "a.txt").write_text("one\ntwo\nthree\nfour\n")
     text = await write(ctx, "a.txt", f"1\n{line}\n")
     assert text == (
-        f"Changed a.txt: lines 1-2. Line 2 is `{line.strip()}`, and the file is 2 lines shorter"
+        "Replaced a.txt: 4 lines before, 2 now; changed: lines 1-2."
+        f" Line 2 is `{line.strip()}`, and the file is 2 lines shorter"
         " than before: nothing was filled in there. If those lines should stay, write them out."
     )
     assert "shorter" not in await write(ctx, "a.txt", f"{line}\n")  # it was there before

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 FINISH_TASK_ROW_TEXT = '{"tool":"finishTask"}'
 """What the row says in which a subtask hands over its result."""
 _WORD_SEPARATOR_RE = compile_regex(r"\W+")
+STILL_RUNNING_NOTE = "Still running when the task completed: "
 DEFAULT_REJECTION_FEEDBACK = "The result was not accepted."
 
 
@@ -106,7 +107,7 @@ async def _settle_background_commands(task: Task) -> list[str]:
         name = f"`{to_one_line(command.command)}`"
         end = command.exit
         if command.is_running:
-            notes.append(f"Still running when the task completed: {name}")
+            notes.append(f"{STILL_RUNNING_NOTE}{name}")
         elif end is not None:
             status = f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}"
             notes.append(f"Ended in the background: {name} ({status})")
@@ -290,9 +291,11 @@ def _join_distinct(texts: Sequence[str]) -> str:
 
 def close_completion_call(task: Task) -> None:
     """A completion that was left open when it was accepted gets its result."""
+    content = messages_to_model.COMPLETION_ACCEPTED_TEXT
+    if not task.recorder.projection.is_result_seen_by_user:
+        content = messages_to_model.COMPLETION_PRESENTED_TEXT
     for call in task.recorder.api_history.open_calls:
         if call.name == COMPLETION_TOOL_NAME:
-            accepted = messages_to_model.COMPLETION_ACCEPTED_TEXT
             task.publish(
-                ToolFinished(ts=task.next_ts(), call_id=call.id, tool=call.name, content=accepted)
+                ToolFinished(ts=task.next_ts(), call_id=call.id, tool=call.name, content=content)
             )

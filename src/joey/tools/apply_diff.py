@@ -208,8 +208,8 @@ async def _plan_edit(request: FileDiffRequest, path: ResolvedPath, ctx: ToolCont
     )
     if isinstance(outcome, FailedBlocks):
         raise ToolError(
-            "Unable to apply diff to file: "
-            f"{path.path}\n\n{_format_failures(outcome.failures, path)}"
+            f"Unable to apply diff to file: {path.path_as_given}\n\n"
+            f"{_format_failures(outcome.failures, path)}"
         )
     return PlannedEdit(
         request=request,

@@ -238,13 +238,13 @@ def _format_still_running(report: CommandReport) -> str:
     shown = (
         report.format_persisted_output()
         if report.is_truncated
-        else f"Output so far:\n{report.output}"
+        else f"Output so far:\n{report.output or '(none yet)'}"
     )
     return (
         f"The command is still running{report.where}.\n{shown}\n\n"
         "It continues in the background; you will see new output with the next messages. Call"
-        f" read_command_output with artifact_id {report.artifact_path.name} and `wait` (seconds) to"
-        " wait for its end, or `stop` to end it."
+        f" read_command_output with artifact_id {report.artifact_path.name} and `stop` to end it,"
+        " or `wait` (seconds) to wait for its end."
     )
 
 

@@ -22,7 +22,7 @@ from joey.core.file_state import FileStamp
 from joey.core.models import ModelInfo
 from joey.core.path_access import ResolvedPath
 from joey.core.settings import Settings
-from joey.core.text import compile_regex
+from joey.core.text import compile_regex, split_lines
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
@@ -267,12 +267,21 @@ def format_write_result(
     stripped_parts: tuple[str, ...] = (),
     problems: str = "",
     notes: tuple[str, ...] = (),
+    *,
+    is_replaced: bool = False,
 ) -> str:
     """The result for the model: the lines that were written, and how they differ from its call.
     `problems` are those that the change has brought; `notes` say how else it differs."""
-    verb = "Changed" if original.exists else "Created"
-    lines = format_changed_lines(patch.changed_lines)
-    sentences = [f"{verb} {original.resolved_path.path_as_given}{lines and f': {lines}'}.", *notes]
+    path, lines = original.resolved_path.path_as_given, format_changed_lines(patch.changed_lines)
+    if is_replaced and original.exists and not original.is_binary:
+        old_count = len(split_lines(original.text))
+        new_count = old_count + patch.stats.added - patch.stats.removed
+        plural = "" if old_count == 1 else "s"
+        counts = f"{old_count} line{plural} before, {new_count} now"
+        sentences = [f"Replaced {path}: {counts}{lines and f'; changed: {lines}'}.", *notes]
+    else:
+        verb = "Changed" if original.exists else "Created"
+        sentences = [f"{verb} {path}{lines and f': {lines}'}.", *notes]
     if stripped_parts:
         sentences.append(
             f"The file was written without {' and '.join(stripped_parts)}. If that belongs to the"

@@ -144,11 +144,12 @@ def _build_control_outcome(running: RunningCommand, state: str) -> Outcome:
         return Outcome(text, ending=CallEnding.RUNNING)
     assert running.exit is not None
     running.is_end_recorded = True
-    status = format_exit_status(running.exit)
     if state == "stopped":
-        return Outcome(f"The command and all its processes were stopped. {status}\n{shown}")
+        end = running.exit
+        status = f"exit code {end.exit_code}" if end.signal is None else f"signal {end.signal}"
+        return Outcome(f"The command and all its processes were stopped ({status}).\n{shown}")
     return Outcome(
-        f"The command has ended. {status}\n{shown}",
+        f"The command has ended. {format_exit_status(running.exit)}\n{shown}",
         exit_code=running.exit.exit_code,
         signal=running.exit.signal,
     )

@@ -54,10 +54,10 @@ class SearchFiles(LookupTool[SearchFilesParams]):
         result = await ctx.search.grep(path, params.regex, pattern, MAX_HITS)
         if pattern and not (result.hits or (await ctx.search.find_files(path, pattern, 1)).entries):
             return f"No file in {path.display_path} matches the pattern {pattern}."
-        shown = result
-        if _count_matches(result) > _MAX_MATCHES_WITH_CONTEXT:
-            shown = _drop_context(result)
-        return render_results(_truncate_hits(shown, compute_text_budget(ctx.model)))
+        has_context = _count_matches(result) <= _MAX_MATCHES_WITH_CONTEXT
+        shown = result if has_context else _drop_context(result)
+        shown = _truncate_hits(shown, compute_text_budget(ctx.model))
+        return render_results(shown, has_context=has_context)
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         pattern = arguments.get("file_pattern")
@@ -98,14 +98,15 @@ def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
     return result
 
 
-def render_results(result: SearchResult) -> str:
+def render_results(result: SearchResult, *, has_context: bool = True) -> str:
     """`# path`, numbered lines with `>` where they match, `----` between hits of a file."""
     count = _count_matches(result)
     lines = f"{count} matching line{'' if count == 1 else 's'}"
     if result.truncated:
-        header = f"Showing the first {lines}; there are more. Narrow the search to see them."
+        how = "" if has_context else " without context"
+        header = f"Showing the first {lines}{how}; there are more. Narrow the search to see them."
     else:
-        header = f"Found {lines}."
+        header = f"Found {lines}{'' if has_context else ', shown without context'}."
     parts = [header]
     for path, hits in groupby(result.hits, key=lambda hit: hit.path):
         shown = "\n----\n".join("\n".join(map(_format_line, hit.lines)) for hit in hits)

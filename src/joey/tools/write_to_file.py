@@ -120,6 +120,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
             prepared.stripped_parts,
             format_new_errors(errors, ctx.settings),
             prepared.notes,
+            is_replaced=True,
         )
         return Outcome(result, new_errors=errors)
 

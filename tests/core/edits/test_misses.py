@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from joey.core.edits.line_document import Document, LineSpan
+from joey.core.edits.line_document import ChangedLines, Document, LineSpan
 from joey.core.edits.similar import EditFailure, find_most_similar, format_changed_lines
 from joey.core.edits.text_replace import NormalizedText, explain_not_found, explain_wrong_count
 from tests.bounded import run_bounded
@@ -109,7 +109,7 @@ def test_no_text_takes_for_ever_to_explain(text: str, wanted: str) -> None:
 
 
 def test_changed_lines_are_named_in_the_order_of_the_file() -> None:
-    spans = [LineSpan(10, 11), LineSpan(18, 18), LineSpan(52, 60), LineSpan(61, 67)]
-    assert format_changed_lines(spans) == (
-        "line 11, lines removed after line 18, lines 53-60, 62-67"
+    places = [(10, 11, 1), (18, 18, 2), (30, 30, 1), (52, 60, 8), (61, 67, 1)]
+    assert format_changed_lines([ChangedLines(*place) for place in places]) == (
+        "line 11, lines removed after line 18, line removed after line 30, lines 53-60, 62-67"
     )

@@ -36,6 +36,7 @@ from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import Event
 from joey.core.structured_output import parse_structured_result
 from joey.engine.asks import Unattended
+from joey.engine.completion import STILL_RUNNING_NOTE
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.task import Task
 from joey.errors import NoModelError, UserError
@@ -149,7 +150,8 @@ def _print_summary(
 ) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
     for note in run.command_notes:
-        progress.print_note(f"joey: {lower_first(note)}")
+        shown = note.replace(STILL_RUNNING_NOTE, "Ended with the run: ", 1)
+        progress.print_note(f"joey: {lower_first(shown)}")
     if run.outcome_code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
         progress.print_note(f"joey: {lower_first(run.reason)}")
     if run.exit_code != ExitCode.DONE and is_stored:

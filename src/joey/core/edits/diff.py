@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from joey.core.edits.line_document import LineSpan, count_common_prefix
+from joey.core.edits.line_document import ChangedLines, count_common_prefix
 
 _CONTEXT_LINE_COUNT = 3
 _MAX_LINE_COMPARISONS = 100_000
@@ -31,7 +31,7 @@ class UnifiedDiff(Struct, frozen=True):
     text: str
     """Hunks, each with its `@@` line; empty when nothing changed."""
     stats: DiffStats
-    changed_lines: tuple[LineSpan, ...] = ()
+    changed_lines: tuple[ChangedLines, ...] = ()
     """Of the new text; an empty one where lines were only removed."""
 
 
@@ -57,7 +57,10 @@ def build_unified_diff(old: str, new: str) -> UnifiedDiff:
         added=sum(change.new_stop - change.new_start for change in changes),
         removed=sum(change.old_stop - change.old_start for change in changes),
     )
-    lines = tuple(LineSpan(change.new_start, change.new_stop) for change in changes)
+    lines = tuple(
+        ChangedLines(change.new_start, change.new_stop, change.old_stop - change.old_start)
+        for change in changes
+    )
     return UnifiedDiff("".join(hunks), stats, lines)
 
 
@@ -74,7 +77,7 @@ def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
     lines = text.replace("\r\n", "\n").removesuffix("\n").replace("\n", "\n+")
     count = lines.count("\n") + 1
     diff = f"{header}@@ -0,0 +1,{count} @@\n+{lines}\n"
-    return UnifiedDiff(diff, DiffStats(added=count, removed=0), (LineSpan(0, count),))
+    return UnifiedDiff(diff, DiffStats(added=count, removed=0), (ChangedLines(0, count, 0),))
 
 
 def _iter_unchanged_line_numbers(

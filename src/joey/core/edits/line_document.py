@@ -43,6 +43,15 @@ class LineSpan(NamedTuple):
     stop: int
 
 
+class ChangedLines(NamedTuple):
+    """Lines `start` up to but not including `stop` of a new text, and how many old ones they
+    replace."""
+
+    start: int
+    stop: int
+    old_count: int
+
+
 def replace_typography(text: str) -> str:
     return text if text.isascii() else text.translate(_PLAIN_TEXT_BY_CODE_POINT)
 

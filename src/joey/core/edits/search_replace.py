@@ -97,6 +97,11 @@ def apply_blocks(
         editor.explain_failure(block, placed) for block, placed in misfits[:_MAX_EXPLAINED_BLOCKS]
     ]
     failures += [EditFailure("This block does not fit either.")] * (len(misfits) - len(failures))
+    if len(counts) > 1:
+        failures = [
+            EditFailure(f"Block {blocks.index(block) + 1}: {failure.summary}", failure.evidence)
+            for (block, _), failure in zip(misfits, failures, strict=True)
+        ]
     total = sum(counts.values())
     if len(failures) == total:
         return FailedBlocks(tuple(failures))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from joey.core.edits.line_document import (
+    ChangedLines,
     Document,
     LineSpan,
     build_line_index,
@@ -156,7 +157,7 @@ def format_line_numbers(spans: Sequence[LineSpan]) -> str:
     return f"at line{'s' if len(spans) > 1 else ''} {listed}{rest}"
 
 
-def format_changed_lines(spans: Sequence[LineSpan]) -> str:
+def format_changed_lines(spans: Sequence[ChangedLines]) -> str:
     """`line 3, lines removed after line 7, lines 8-12, 20`, in order; empty for no change."""
     shown = spans[:_MAX_LISTED_LINE_NUMBERS]
     parts: list[str] = []
@@ -167,14 +168,15 @@ def format_changed_lines(spans: Sequence[LineSpan]) -> str:
             parts.append(f"line{plural} {', '.join(map(_format_line_range, run))}")
         else:
             parts += [
-                f"lines removed {f'after line {span.start}' if span.start else 'at the start'}"
+                f"line{'' if span.old_count == 1 else 's'} removed"
+                f" {f'after line {span.start}' if span.start else 'at the start'}"
                 for span in run
             ]
     more = len(spans) - len(shown)
     return ", ".join(parts) + (f" and {more} more places" if more else "")
 
 
-def _format_line_range(span: LineSpan) -> str:
+def _format_line_range(span: ChangedLines) -> str:
     first, last = span.start + 1, span.stop
     return str(first) if first == last else f"{first}-{last}"
 

@@ -94,6 +94,8 @@ class TaskProjection:
         ends with them, it goes on with them."""
         self.is_result_accepted = False
         """The latest result was accepted, and nothing was asked of the model since."""
+        self.is_result_seen_by_user = True
+        """The latest answer to a result was not given in the user's place."""
         self.is_result_unanswered = False
         """The latest result was shown, and whoever should have judged it went away."""
         self.result: str | None = None
@@ -312,6 +314,7 @@ class TaskProjection:
             self.unsent_feedback += (UnsentFeedback(event.ts, asked.call_id, event.answer),)
         if asked.ask is AskKind.COMPLETION_RESULT or asked.tool == COMPLETION_TOOL_NAME:
             self.is_result_accepted = event.answer.approves
+            self.is_result_seen_by_user = event.answer.is_by_user
 
 
 def extract_title(prompt: str) -> str:

@@ -36,9 +36,7 @@ def render_sandbox(conditions: WorkingConditions) -> str:
         case "all":
             network = "they can use the network"
         case "off" if conditions.sandbox == "full":
-            network = (
-                "they reach no network but 127.0.0.1, with servers of this task's other commands"
-            )
+            network = "their only network is 127.0.0.1, shared by all commands of this task"
         case "off":
             network = "they can open no sockets, not even on 127.0.0.1"
         case hosts:

@@ -196,7 +196,7 @@ def _render_git_status(status: str) -> str:
 
 
 def _render_cost(cost: float | None) -> str:
-    return f"# Current Cost\n{'(Not available)' if cost is None else f'${cost:.2f}'}"
+    return "" if cost is None else f"# Current Cost\n${cost:.2f}"
 
 
 def _render_mode(environment: EnvironmentFacts) -> str:

@@ -108,6 +108,8 @@ def render_completion_feedback(text: str) -> str:
 
 COMPLETION_ACCEPTED_TEXT = "The user accepted this result."
 """Result of an accepted completion, written when the conversation goes on."""
+COMPLETION_PRESENTED_TEXT = "The result was presented and the run ended."
+"""The same without a user."""
 
 
 def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -> str:
@@ -315,7 +317,7 @@ def render_repetition_limit(tool: str) -> str:
 
 UNSEEN_RESULTS_TEXT = (
     "The result was not presented: read the results of the other calls in this reply first, then"
-    " call attempt_completion on its own."
+    " call attempt_completion again."
 )
 """Result of a completion that follows other calls in its reply."""
 COMPLETION_AFTER_FAILURE_TEXT = (
