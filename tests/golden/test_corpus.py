@@ -68,8 +68,9 @@ def test_the_snapshots_of_a_task_are_written_as_they_were(home: Path, name: str)
     task.close()
     for each, stored in before.items():
         written = (directory / each).read_text(encoding="utf-8")
-        # The version that wrote the corpus kept exit codes in the journal alone.
-        assert re.sub(r'"exitCode":\d+,', "", written) == stored.decode()
+        # The version that wrote most of the corpus kept exit codes in the journal alone.
+        older, newer = (re.sub(r'"exitCode":\d+,', "", each) for each in (stored.decode(), written))
+        assert newer == older
 
 
 def test_every_durable_event_is_in_a_journal() -> None:
