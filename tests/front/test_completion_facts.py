@@ -147,3 +147,21 @@ async def test_a_killed_run_is_not_sent_back_twice(joey: Joey) -> None:
         finished = await joey.run(*RUN, "-c", *reach(server.url))
         assert "failed in its last run" in json.dumps(server.requests[0].body["messages"])
     assert finished.json["content"] == "2"
+
+
+async def test_a_test_run_that_failed_in_the_background_counts_after_a_resume(joey: Joey) -> None:
+    slow = ("execute_command", {"command": "sh test.sh", "timeout": "0.1"})
+    turns = build_turns("native", write("test.sh", "sleep 0.5; exit 7\n"), slow, run("sleep 2"))
+    async with ModelServer([*turns, reply("native", call("list_files", {"path": "."}))]) as server:
+        await joey.run(*RUN, "--max-turns", "4", *reach(server.url), "test it")
+        assert "(exit code 7)" in json.dumps(server.requests[3].body["messages"])
+    async with ModelServer(build_turns("native", done("1"), done("2"))) as server:
+        finished = await joey.run(*RUN, "-c", *reach(server.url))
+        message = last_message(server.requests[1])
+    assert "`sh test.sh` failed in its last run (exit code 7)." in message
+    assert finished.json["content"] == "2"
+    async with ModelServer(build_turns("native", done("3"))) as server:
+        await joey.run(*RUN, "-c", *reach(server.url), "and now?")
+        messages = json.dumps(server.requests[0].body["messages"])
+    assert "The result was presented and the run ended." in messages
+    assert "The user accepted this result." not in messages
