@@ -474,6 +474,23 @@ QWEN = Service(
     reasoning="reasoning_content",
 )
 
+_COMPATIBLE_NAMES = (
+    *("minimax", "sambanova", "baseten", "requesty", "unbound", "litellm", "vercel-ai-gateway"),
+    *("poe", "roo", "chutes", "deepinfra", "doubao", "featherless", "huggingface"),
+    "io-intelligence",
+)
+COMPATIBLE = tuple(
+    Service(
+        name=name,
+        model="some-model",
+        rules=(*_OPENAI_WIRE, r.PLAIN_SCHEMAS, r.sampling_rule()),
+        fail=fail_openai,
+        reasoning="reasoning_content",
+    )
+    for name in _COMPATIBLE_NAMES
+)
+"""Services that take what any server takes, and of which nothing else is known."""
+
 SERVICES = (
     ANTHROPIC,
     GEMINI,
@@ -493,6 +510,7 @@ SERVICES = (
     ZAI,
     LMSTUDIO,
     QWEN,
+    *COMPATIBLE,
 )
 """In the order in which tasks are handed from one to the next: each gets a history that it must
 not send on as it is."""

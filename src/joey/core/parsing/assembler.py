@@ -240,7 +240,7 @@ class _ReplyText:
             self.flush()
         if found.calls and found.is_fenced:
             self._unusable_call = describe_fenced_call(found.calls[0].tool.name)
-        else:
+        elif found.unusable is not None and found.unusable.unknown_tool:
             self._unusable_call = self._unusable_call or found.unusable
         return () if found.is_fenced else found.calls
 

@@ -14,7 +14,7 @@ _NEVER_PROSE_RE = compile_regex(
 _QUOTES = ('"', "'", "“", "„", "‘", "«")
 _CODE_ELEMENTS = (
     *("blockquote", "cite", "code", "example", "kbd", "pre", "q", "samp", "script", "textarea"),
-    *("tool_response", "tool_result", "xmp"),
+    *("file_content", "output", "system-reminder", "tool_response", "tool_result", "user", "xmp"),
 )
 _CLOSING_MARKS = {
     **{f"<{name}": f"</{name}" for name in _CODE_ELEMENTS},
