@@ -165,3 +165,19 @@ async def test_a_test_run_that_failed_in_the_background_counts_after_a_resume(jo
         messages = json.dumps(server.requests[0].body["messages"])
     assert "The result was presented and the run ended." in messages
     assert "The user accepted this result." not in messages
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_result_is_sent_back_while_tests_run(joey: Joey, protocol: str) -> None:
+    (joey.workspace / "Makefile").write_text("test:\n\tsleep 600\n")
+    slow = ("execute_command", {"command": "make test", "timeout": "0.5"})
+    turns = build_turns(protocol, slow, done("They pass."), done("They run."))
+    async with ModelServer(turns) as server:
+        finished = await joey.run(
+            "-p", "-y", "--no-sandbox", "--protocol", protocol, *reach(server.url), "test it"
+        )
+        message = last_message(server.requests[2])
+    assert "- `make test` is still running in the background." in message
+    assert ("<read_command_output>" in message) is (protocol == "xml")
+    assert finished.out == "They run.\n"
+    assert "joey: ended with the run: `make test`" in finished.err.splitlines()
