@@ -103,7 +103,10 @@ async def read_and_write(harness: RaceHarness, path: str, process: subprocess.Po
     while tried < LEAST or not is_enough:
         tried += 1
         is_enough = is_enough or enough(process)
-        place = harness.files.resolve(path)
+        try:
+            place = harness.files.resolve(path)
+        except ToolError:  # it changed whenever it was looked at
+            continue
         if not place.is_inside or place.is_protected:
             continue
         with suppress(ToolError):

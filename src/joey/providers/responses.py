@@ -217,7 +217,7 @@ class _ResponsesUsage(Struct):
 
 
 class _IncompleteDetails(Struct):
-    reason: str | None = None
+    code: str | None = msgspec.field(default=None, name="reason")
 
 
 class _Response(Struct):
@@ -385,19 +385,19 @@ class ResponsesStreamDecoder(StreamDecoder):
         if not self._item_types:
             for number, item in enumerate(response.output or ()):
                 chunks += self._end_item(number, item)
-        reason = response.incomplete_details and response.incomplete_details.reason
-        if reason == "content_filter" and not self._item_types:
+        cause = response.incomplete_details and response.incomplete_details.code
+        if cause == "content_filter" and not self._item_types:
             message = "The content filter stopped the reply."
-            raise errors.build_stream_error(self._service, {"code": reason, "message": message})
-        if not reason:
+            raise errors.build_stream_error(self._service, {"code": cause, "message": message})
+        if not cause:
             has_calls = "function_call" in self._item_types
-            reason = "tool_calls" if has_calls else "stop"
+            cause = "tool_calls" if has_calls else "stop"
             for opened in self._open_items.values():
                 if self._item_types[opened.index] == "function_call":
                     chunks.append(msg.CallEndChunk(opened.index))
         if response.usage is not None:
             chunks.append(msg.UsageChunk(_convert_usage(response.usage)))
-        chunks.append(msg.StopChunk(reason, response.id))
+        chunks.append(msg.StopChunk(cause, response.id))
         self.is_answer_complete = self.is_stream_finished = True
         return chunks
 
