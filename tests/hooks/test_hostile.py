@@ -63,6 +63,19 @@ async def test_a_process_that_leaves_the_group_of_its_hook_is_ended(tmp_path: Pa
     assert not is_alive(tmp_path / "child")
 
 
+@pytest.mark.requirement("hooks:bounds")
+async def test_a_process_that_keeps_becoming_another_program_is_ended(tmp_path: Path) -> None:
+    """While it does, the system shows it without its environment."""
+    (tmp_path / "again.sh").write_text("exec sh again.sh\n", encoding="ascii")
+    escape = (
+        "(setsid sh -c 'echo $$ > child; exec sh again.sh' &) ; while ! test -s child; do :; done"
+    )
+    for _ in range(20):
+        await run(tmp_path, escape)
+        assert not is_alive(tmp_path / "child")
+        (tmp_path / "child").unlink()
+
+
 async def test_a_hook_need_not_read_its_input(tmp_path: Path) -> None:
     assert (await run(tmp_path, "exec <&-; exit 0")).exit_code == 0
 

@@ -19,6 +19,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -380,6 +381,11 @@ _LISTEN_STATE = "0A"
 """In the fourth column of /proc/net/tcp."""
 _POLL_INTERVAL_S = 0.02
 _MAX_KILL_ROUNDS = 100
+_MAX_LOOKS_AT_EXEC = 50
+_EXEC_PAUSE_S = 0.001
+_KERNEL_THREADS_PARENT = 2
+_ENVIRONMENT_FIELDS = slice(47, 49)
+"""Of `/proc/PID/stat`, after the name: where the environment starts and ends."""
 
 
 class _ProcessStat(NamedTuple):
@@ -389,10 +395,16 @@ class _ProcessStat(NamedTuple):
     session_id: int
 
 
-def find_processes(marker: str, leader: int | None = None, reaped: bool = False) -> list[int]:
+def find_processes(
+    marker: str,
+    leader: int | None = None,
+    reaped: bool = False,
+    in_exec: set[int] | None = None,
+) -> list[int]:
     """The live processes that bear `marker` (or, if it ends with `.`, one that begins with it), and
     those of the session that `leader` opened. `reaped` says that the leader has ended: if its
-    number is in use again, then by a stranger."""
+    number is in use again, then by a stranger. `in_exec` is filled with processes that are becoming
+    other programs: until they have, they show no mark."""
     if not (_PROC_ROOT / "self" / "stat").exists():
         return [] if leader is None or not process_group_exists(leader) else [-leader]
     stats = _read_process_stats()
@@ -402,7 +414,7 @@ def find_processes(marker: str, leader: int | None = None, reaped: bool = False)
         stat.pid
         for stat in stats
         if (leader is not None and leader in (stat.group_id, stat.session_id))
-        or _has_marker(stat.pid, marker.encode())
+        or _has_marker(stat, marker.encode(), in_exec)
     }
     children: dict[int, list[int]] = {}
     for stat in stats:
@@ -460,10 +472,16 @@ def send_signal_to_group(leader: int, number: signal.Signals) -> None:
 
 def kill_marked_processes(marker: str) -> None:
     """SIGKILL to all that bear the mark, and to what they start meanwhile."""
+    looks_left = _MAX_LOOKS_AT_EXEC
     for _ in range(_MAX_KILL_ROUNDS):
-        if not (pids := find_processes(marker)):
+        in_exec: set[int] = set()
+        if pids := find_processes(marker, in_exec=in_exec):
+            send_signal(pids, signal.SIGKILL)
+        elif looks_left and in_exec:
+            looks_left -= 1
+            time.sleep(_EXEC_PAUSE_S)
+        else:
             return
-        send_signal(pids, signal.SIGKILL)
 
 
 def kill_child_process_groups() -> None:
@@ -513,10 +531,12 @@ def _read_process_stats() -> list[_ProcessStat]:
     return stats
 
 
-def _has_marker(pid: int, marker: bytes) -> bool:
+def _has_marker(process: _ProcessStat, marker: bytes, in_exec: set[int] | None) -> bool:
     try:
-        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: PTH123
             environment = file.read()
+        if not environment and in_exec is not None and _is_in_exec(process):
+            in_exec.add(process.pid)
     except OSError:
         return False  # It ended meanwhile, or belongs to another user.
     marks = (b"\0" + environment).partition(_MARKER_VARIABLE_PREFIX)[2].partition(b"\0")[0]
@@ -524,6 +544,16 @@ def _has_marker(pid: int, marker: bytes) -> bool:
         found == marker or (marker.endswith(b".") and found.startswith(marker))
         for found in marks.split(b":")
     )
+
+
+def _is_in_exec(process: _ProcessStat) -> bool:
+    """Whether a process that shows no environment has just none, or will show it in a moment.
+    Raises OSError."""
+    if _KERNEL_THREADS_PARENT in (process.pid, process.parent_pid):
+        return False
+    fields = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+    start, end = fields[_ENVIRONMENT_FIELDS]
+    return start != end or end == b"0"
 
 
 def process_group_exists(leader: int) -> bool:
