@@ -118,11 +118,14 @@ class WatchedPage:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.errors: list[str] = []
+        self.is_connection_lost = False
+        """The server is stopped on purpose: failing WebSockets are no errors of the page."""
         page.on("console", self._record_error)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def _record_error(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        is_expected = self.is_connection_lost and "WebSocket" in message.text
+        if message.type in ("error", "warning") and not is_expected:
             self.errors.append(f"{message.text} ({message.location})")
 
 

@@ -16,7 +16,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,6 @@ from joey.system.subprocess import (
     Process,
     find_processes,
     format_signal,
-    has_listening_socket,
     process_group_exists,
     send_signal_to_group,
     terminate_processes,
@@ -42,6 +41,8 @@ from joey.system.subprocess import (
 log = logging.getLogger(__name__)
 
 _EXIT_POLL_INTERVAL_S = 0.02
+_TCP_LISTEN_STATE = "0A"
+"""In `/proc/PID/net/tcp`."""
 _MAX_OPEN_OUTPUT_GRACE_PERIODS = 5
 """How many graces an output may stay open after the shell, held by nobody that we can find."""
 _REAP_TIMEOUT_S = 5.0
@@ -468,3 +469,27 @@ class OutputFile:
         except OSError as error:
             log.warning("the end of %s could not be written: %s", self._path, error)
         self._file = None
+
+
+def has_listening_socket(pids: Iterable[int]) -> bool:
+    """Whether one of the processes accepts TCP connections; False where /proc does not tell."""
+    return any(not _list_listening_inodes(pid).isdisjoint(_list_socket_inodes(pid)) for pid in pids)
+
+
+def _list_listening_inodes(pid: int) -> set[str]:
+    """Of the process's network namespace."""
+    rows: list[list[str]] = []
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            text = Path(f"/proc/{pid}/net/{table}").read_text(encoding="ascii")
+            rows += (line.split() for line in text.splitlines()[1:])
+    return {row[9] for row in rows if row[3] == _TCP_LISTEN_STATE}
+
+
+def _list_socket_inodes(pid: int) -> set[str]:
+    links: set[str] = set()
+    with suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                links.add(str(descriptor.readlink()))
+    return {link[8:-1] for link in links if link.startswith("socket:[")}

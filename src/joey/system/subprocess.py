@@ -377,7 +377,6 @@ def _resolve(future: asyncio.Future[None] | None) -> None:
 
 _MARKER_VARIABLE_PREFIX = b"\0" + MARKER_VARIABLE.encode() + b"="
 _PROC_ROOT = Path("/proc")
-_LISTEN_STATE = "0A"
 """In the fourth column of /proc/net/tcp."""
 _POLL_INTERVAL_S = 0.02
 _MAX_KILL_ROUNDS = 100
@@ -425,30 +424,6 @@ def find_processes(
         found.update(new)
         unseen.extend(new)
     return sorted(found - {os.getpid()})
-
-
-def has_listening_socket(pids: Iterable[int]) -> bool:
-    """Whether one of the processes accepts TCP connections; False where /proc does not tell."""
-    return any(not _list_listening_inodes(pid).isdisjoint(_list_socket_inodes(pid)) for pid in pids)
-
-
-def _list_listening_inodes(pid: int) -> set[str]:
-    """Of the process's network namespace."""
-    rows: list[list[str]] = []
-    for table in ("tcp", "tcp6"):
-        with suppress(OSError):
-            text = (_PROC_ROOT / str(pid) / "net" / table).read_text(encoding="ascii")
-            rows += (line.split() for line in text.splitlines()[1:])
-    return {row[9] for row in rows if row[3] == _LISTEN_STATE}
-
-
-def _list_socket_inodes(pid: int) -> set[str]:
-    links: set[str] = set()
-    with suppress(OSError):
-        for descriptor in (_PROC_ROOT / str(pid) / "fd").iterdir():
-            with suppress(OSError):
-                links.add(str(descriptor.readlink()))
-    return {link[8:-1] for link in links if link.startswith("socket:[")}
 
 
 def format_signal(number: int) -> str:
