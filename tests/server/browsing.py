@@ -119,12 +119,14 @@ class WatchedPage:
         self.page = page
         self.errors: list[str] = []
         self.is_connection_lost = False
-        """The server is stopped on purpose: failing WebSockets are no errors of the page."""
+        """The server is stopped on purpose: requests and WebSockets that fail are expected."""
         page.on("console", self._record_error)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def _record_error(self, message: ConsoleMessage) -> None:
-        is_expected = self.is_connection_lost and "WebSocket" in message.text
+        is_expected = self.is_connection_lost and any(
+            text in message.text for text in ("WebSocket", "net::ERR_CONNECTION", "net::ERR_EMPTY")
+        )
         if message.type in ("error", "warning") and not is_expected:
             self.errors.append(f"{message.text} ({message.location})")
 
@@ -163,7 +165,7 @@ async def opened(
     await page.goto(address)
     try:
         yield watched
-        assert watched.errors == []
+        assert not watched.errors, watched.errors
     finally:
         await context.close()
 
