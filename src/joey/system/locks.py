@@ -7,7 +7,7 @@ import fcntl
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from joey.system.files import make_private_directory, open_private_file
 
 _UPDATE_TIMEOUT_S = 5.0
 _POLL_INTERVAL_S = 0.01
+_ASYNC_POLL_INTERVAL_S = 0.05
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
@@ -47,6 +48,18 @@ def try_lock_file(path: Path) -> int | None:
         raise
     os.close(descriptor)
     return None
+
+
+async def wait_for_lock(attempt: Callable[[], int | None], timeout_s: float) -> int | None:
+    """The descriptor of the first attempt that succeeds; None when none does in time."""
+    import asyncio  # on need: commands without an event loop take locks, too
+
+    deadline = time.monotonic() + timeout_s
+    while (descriptor := attempt()) is None:
+        if time.monotonic() > deadline:
+            return None
+        await asyncio.sleep(_ASYNC_POLL_INTERVAL_S)
+    return descriptor
 
 
 @contextmanager

@@ -8,11 +8,9 @@ interrupted.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import signal
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +24,7 @@ from joey.system.files import (
     open_private_file,
     read_fingerprint,
 )
-from joey.system.locks import try_lock_file
+from joey.system.locks import try_lock_file, wait_for_lock
 from joey.system.subprocess import CompletedProgram
 from joey.workspace.git.process import SAFE_SETTINGS, GitError, build_config_options, run_git
 
@@ -213,14 +211,12 @@ class ShadowDirectory(PrivateDirectory):
     @asynccontextmanager
     async def acquire_lock(self) -> AsyncIterator[ShadowLock]:
         """Raises CheckpointError: somebody else has it, and keeps it."""
-        latest = time.monotonic() + _LOCK_TIMEOUT_S
-        while (descriptor := self._try_lock()) is None:
-            if time.monotonic() > latest:
-                raise CheckpointError(
-                    "another process is at work on the checkpoints of this workspace, for more"
-                    f" than {_LOCK_TIMEOUT_S:g} seconds. Try again when it is done."
-                )
-            await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
+        descriptor = await wait_for_lock(self._try_lock, _LOCK_TIMEOUT_S)
+        if descriptor is None:
+            raise CheckpointError(
+                "another process is at work on the checkpoints of this workspace, for more"
+                f" than {_LOCK_TIMEOUT_S:g} seconds. Try again when it is done."
+            )
         try:
             lock = ShadowLock(descriptor, os.fstat(descriptor).st_size > 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)

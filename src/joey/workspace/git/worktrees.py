@@ -19,9 +19,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ from joey.core.file_state import FileDiffStat, WorktreeMergeResult
 from joey.errors import ToolError
 from joey.ports.workspace import Worktrees
 from joey.system.files import make_private_directory
-from joey.system.locks import try_lock_file
+from joey.system.locks import try_lock_file, wait_for_lock
 from joey.workspace.files import to_printable_name
 from joey.workspace.git.process import find_repository_root
 from joey.workspace.git.trees import (
@@ -43,7 +43,6 @@ from joey.workspace.git.trees import (
 )
 
 _BASE_REF, _MERGE_REF = "refs/worktree/joey-base", "refs/worktree/joey-merge"
-_LOCK_POLL_INTERVAL_S = 0.05
 _LOCK_TIMEOUT_S = 30.0
 _MAX_MERGE_ATTEMPTS = 3
 _KEEPS_CHANGING_TEXT = "files of the workspace keep changing"
@@ -83,11 +82,9 @@ class GitWorktrees:
     @asynccontextmanager
     async def _lock(self, name: str) -> AsyncIterator[int]:
         """Raises ToolError: something is still at work there."""
-        deadline = time.monotonic() + _LOCK_TIMEOUT_S
-        while (lock := self._try_lock(name)) is None:
-            if time.monotonic() > deadline:
-                raise ToolError(f"another process is at work on {self.get_directory(name)}")
-            await asyncio.sleep(_LOCK_POLL_INTERVAL_S)
+        lock = await wait_for_lock(partial(self._try_lock, name), _LOCK_TIMEOUT_S)
+        if lock is None:
+            raise ToolError(f"another process is at work on {self.get_directory(name)}")
         try:
             yield lock
         finally:
