@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from joey.core import messages as msg
@@ -259,8 +258,7 @@ class _ReplyText:
         self.imitation = self.imitation or find_imitation(text, self._tools.by_name)
         for leaked in found.calls:
             call = build_leaked_call(self._call_ids.allocate(None), leaked, self.imitation)
-            part = self._parts.start_call(call.id, call.name)
-            self._parts.emit_delta(part, msgspec.json.encode(call.input).decode())
+            part = self._parts.start_whole_call(call.id, call.name, call.input)
             self._parts.end_call(part, call)
         return self._unusable_call or found.unusable
 
@@ -368,8 +366,7 @@ class _XmlCalls:
 
     def _add_leaked_call(self, leaked: LeakedCall, following: XmlCallStarted) -> None:
         call = build_leaked_call(self._call_ids.allocate(None), leaked, following.imitation)
-        part = self._parts.start_call(call.id, call.name)
-        self._parts.emit_delta(part, msgspec.json.encode(call.input).decode())
+        part = self._parts.start_whole_call(call.id, call.name, call.input)
         self._calls[part] = call
         self._call_offsets[part] = following.start_offset, following.start_offset
 

@@ -20,8 +20,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from joey.core import messages as msg
 from joey.core.parsing.call_arguments import CallArguments, parse_arguments, repair_value
 from joey.core.parsing.call_names import KnownTool, ToolNames
@@ -192,8 +190,7 @@ class NativeCalls:
         for number, read in enumerate(arguments):
             if number:
                 call_id = self._call_ids.allocate(None)
-                part = self._parts.start_call(call_id, name)
-                self._parts.emit_delta(part, msgspec.json.encode(read.values).decode())
+                part = self._parts.start_whole_call(call_id, name, read.values)
             self._parts.end_call(
                 part,
                 msg.ToolCall(

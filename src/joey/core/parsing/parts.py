@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
 from joey.core.messages import CallPart, Part, ReasoningItem, ReasoningPart, TextPart, ToolCall
@@ -157,6 +158,12 @@ class ReplyParts:
     def start_call(self, call_id: str, name: str) -> int:
         self.end_prose()
         return self._start_part("call", call_id, name)
+
+    def start_whole_call(self, call_id: str, name: str, arguments: dict[str, Any]) -> int:
+        """Start a call whose arguments are known."""
+        index = self.start_call(call_id, name)
+        self.emit_delta(index, msgspec.json.encode(arguments).decode())
+        return index
 
     def emit_delta(self, index: int, delta: str) -> None:
         self._events.append(PartDelta(index, delta))
