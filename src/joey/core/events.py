@@ -174,6 +174,15 @@ class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
     """Those of the run; its subtasks do not repeat them."""
 
 
+class BackgroundCommand(Struct, frozen=True, omit_defaults=True):
+    """A command in the background when a result was presented: how it ended, or that it runs."""
+
+    command: str
+    is_running: bool = False
+    exit_code: int | None = None
+    signal: str | None = None
+
+
 class TaskCompleted(EventBase, frozen=True, tag="taskCompleted"):
     """A result passed its checks and is presented; it may still be answered with feedback."""
 
@@ -182,8 +191,8 @@ class TaskCompleted(EventBase, frozen=True, tag="taskCompleted"):
     tool_usage: dict[str, ToolTally]
     is_plain_answer: bool = field(default=False, name="answered")
     """The result is an answer in plain text: no call presented it."""
-    command_notes: tuple[str, ...] = ()
-    """Sentences about background commands, with which the result ends."""
+    background_commands: tuple[BackgroundCommand, ...] = ()
+    """The result ends with a sentence about each."""
 
 
 class TaskFinished(EventBase, frozen=True, tag="taskFinished"):
@@ -319,6 +328,8 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
     """Commands that ended: what they returned."""
     signal: str | None = None
     ending: CallEnding | None = None
+    has_background_processes: bool = False
+    """A command ended and left processes that still run."""
     new_errors: tuple[Diagnostic, ...] = ()
     """Errors that an edit introduced."""
     row_ts: int | None = None
@@ -329,7 +340,7 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
 
 
 class CommandEnded(EventBase, frozen=True, tag="commandEnded"):
-    """A command in the background has ended; recorded when the model is told of it."""
+    """A command in the background has ended; recorded when this is reported to the model."""
 
     command: str
     exit_code: int | None = None

@@ -88,8 +88,10 @@ async def _prepare_call(
     call, registry = row_call.call, task.runtime.tool_set
     if call.problem is not None:
         raise ArgumentError(call.problem)
-    offered = task.runtime.build_tool_specs(task.mode, task.protocol, task.working_conditions)
-    tool = registry.find(call.name, offered)
+    tool = registry.get(call.name)
+    if tool is None:
+        offered = task.runtime.build_tool_specs(task.mode, task.protocol, task.working_conditions)
+        tool = registry.find(call.name, offered)
     registry.check_allowed(tool, task.mode, task.runtime.settings, call.input)
     params = tool.parse(call.input)
     failures.repeated_round_detector.record_call(tool.name, call.input)

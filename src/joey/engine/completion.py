@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING
 
 from joey.core.check_commands import find_checks, is_known_check
 from joey.core.diagnostics import find_remaining, format_diagnostics
-from joey.core.events import CompletionSentBack, TaskCompleted, ToolFinished, ToolStarted
+from joey.core.events import (
+    BackgroundCommand,
+    CompletionSentBack,
+    TaskCompleted,
+    ToolFinished,
+    ToolStarted,
+)
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
@@ -45,7 +51,6 @@ if TYPE_CHECKING:
 FINISH_TASK_ROW_TEXT = '{"tool":"finishTask"}'
 """What the row says in which a subtask hands over its result."""
 _WORD_SEPARATOR_RE = compile_regex(r"\W+")
-STILL_RUNNING_NOTE = "Still running when the task completed: "
 DEFAULT_REJECTION_FEEDBACK = "The result was not accepted."
 
 
@@ -61,10 +66,10 @@ async def present_result(
         raise ToolError(messages_to_model.OPEN_TODOS_TEXT)
     if task.runtime.result_validator is not None:
         await task.runtime.result_validator.validate(result)
-    notes = await _settle_background_commands(task)
+    commands = await _settle_background_commands(task)
     await _check_facts(task)
-    if notes and task.runtime.result_validator is None:
-        result = "\n\n".join((result, *notes))
+    if task.runtime.result_validator is None:
+        result = "\n\n".join((result, *map(describe_background_command, commands)))
     await run_completion_hooks(task, call, result)
     task.add_row(RowKind.COMPLETION_RESULT, result, row_ts)
     task.publish(
@@ -74,7 +79,7 @@ async def present_result(
             usage=projection.usage,
             tool_usage=dict(projection.ledger.tool_tallies),
             is_plain_answer=call is None,
-            command_notes=tuple(notes),
+            background_commands=commands,
         )
     )
     call_id = None if call is None else call.id
@@ -90,9 +95,9 @@ _DEADLINE_MARGIN_S = 2.0
 """Left of the run's time when the result is presented."""
 
 
-async def _settle_background_commands(task: Task) -> list[str]:
-    """Wait for commands where nobody else will, and record how they ended; sentences about those
-    that ran."""
+async def _settle_background_commands(task: Task) -> tuple[BackgroundCommand, ...]:
+    """Wait for commands where nobody else will, and record how they ended. Returns those that
+    ran."""
     commands = [each for each in task.runtime.terminal.background_commands if each.is_running]
     if task.asks.is_unattended:
         deadline = None if task.run_limits is None else task.run_limits.deadline
@@ -102,17 +107,24 @@ async def _settle_background_commands(task: Task) -> list[str]:
             left_s = min(left_s, max(0.0, deadline - now - _DEADLINE_MARGIN_S))
         awaited = (each for each in commands if each.is_expected_to_end)
         await asyncio.gather(*(each.wait_for_processes(left_s) for each in awaited))
-    notes: list[str] = []
-    for command in commands:
-        name = f"`{to_one_line(command.command)}`"
-        end = command.exit
-        if command.is_running:
-            notes.append(f"{STILL_RUNNING_NOTE}{name}")
-        elif end is not None:
-            status = f"signal {end.signal}" if end.signal else f"exit code {end.exit_code}"
-            notes.append(f"Ended in the background: {name} ({status})")
     record_ended_commands(task)
-    return notes
+    return tuple(
+        BackgroundCommand(each.command, is_running=True)
+        if each.is_running or each.exit is None
+        else BackgroundCommand(each.command, False, each.exit.exit_code, each.exit.signal)
+        for each in commands
+    )
+
+
+def describe_background_command(
+    command: BackgroundCommand, running: str = "Still running when the task completed"
+) -> str:
+    """A sentence; `running` begins it if the command had not ended."""
+    name = f"`{to_one_line(command.command)}`"
+    if command.is_running:
+        return f"{running}: {name}"
+    status = f"signal {command.signal}" if command.signal else f"exit code {command.exit_code}"
+    return f"Ended in the background: {name} ({status})"
 
 
 _MAX_REPORTED_ERRORS = 5

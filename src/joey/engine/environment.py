@@ -27,7 +27,6 @@ from joey.core.prompts.environment import (
     WorkspaceFiles,
     report_environment,
 )
-from joey.core.prompts.messages_to_model import LEFT_PROCESSES_TEXT
 from joey.core.protected_paths import is_protected
 from joey.core.task_types import CallEnding
 from joey.errors import ToolError, WorkspaceError
@@ -108,7 +107,7 @@ async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFac
 def left_command_running(event: Event) -> bool:
     """Whether a call ended while its command, or a part of it, did not."""
     return isinstance(event, ToolFinished) and (
-        event.ending is CallEnding.RUNNING or LEFT_PROCESSES_TEXT in event.content
+        event.ending is CallEnding.RUNNING or event.has_background_processes
     )
 
 

@@ -377,6 +377,7 @@ def finish_call(
             exit_code=outcome.exit_code,
             signal=outcome.signal,
             ending=outcome.ending,
+            has_background_processes=outcome.has_background_processes,
             new_errors=outcome.new_errors,
             row_ts=row_call.row_ts,
             subtask_usage=usage,

@@ -2,8 +2,8 @@
 
 The host tells the service. At a host that is not known, a provider's own rules hold if the profile
 names one; `openai` stands there for any server that speaks the protocol, which gets back what it
-has sent itself. Some rules come with the model, whoever serves it: chat templates and tokenizers
-of Mistral's models refuse what its service refuses.
+has sent itself. Some rules come with the model, wherever it is served: chat templates and
+tokenizers of Mistral's models refuse what its service refuses.
 """
 
 from __future__ import annotations

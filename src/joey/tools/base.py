@@ -95,6 +95,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     """Of a command that ended."""
     signal: str | None = None
     ending: CallEnding | None = None
+    has_background_processes: bool = False
+    """The command ended and left processes that still run."""
     new_errors: tuple[Diagnostic, ...] = ()
     """Errors that an edit introduced."""
     rows: tuple[tuple[RowKind, str], ...] = ()
@@ -368,8 +370,8 @@ _BYTES_PER_TOKEN = 3
 
 
 def compute_text_budget(model: ModelInfo) -> int:
-    """Bytes of text that one call may return: three fifths of the window beside the answer, of a
-    small window a quarter."""
+    """Bytes of text that one call may return: three fifths of the window without the reply,
+    or a quarter of a small window."""
     tokens = (model.context_window - model.max_output_tokens) * 3 // 5
     if model.has_small_window:
         tokens = model.context_window // 4

@@ -19,7 +19,6 @@ from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import SandboxStatus
-from joey.core.prompts.messages_to_model import LEFT_PROCESSES_TEXT
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind
 from joey.core.terminal_text import format_size
@@ -227,11 +226,17 @@ def build_command_outcome(report: CommandReport, end: CommandExit | None) -> Out
             _remove_file(report.artifact_path)
     if end.has_background_processes:
         text += (
-            f"\n\n{LEFT_PROCESSES_TEXT} You will see their new output with the next messages. To"
-            f" end them, call read_command_output with artifact_id {report.artifact_path.name} and"
-            " `stop`."
+            "\n\nProcesses that the command put in the background keep running. You will see their"
+            " new output with the next messages. To end them, call read_command_output with"
+            f" artifact_id {report.artifact_path.name} and `stop`."
         )
-    return Outcome(text, rows=report.rows, exit_code=end.exit_code, signal=end.signal)
+    return Outcome(
+        text,
+        rows=report.rows,
+        exit_code=end.exit_code,
+        signal=end.signal,
+        has_background_processes=end.has_background_processes,
+    )
 
 
 def _format_still_running(report: CommandReport) -> str:

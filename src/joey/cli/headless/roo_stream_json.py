@@ -88,8 +88,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """A sentence for the user; nothing when all went well."""
     result: str | None = None
     """What the model presented as the result, if it did."""
-    command_notes: tuple[str, ...] = ()
-    """Sentences about background commands, with which the result ends."""
+    background_commands: tuple[ev.BackgroundCommand, ...] = ()
+    """The result ends with a sentence about each."""
     structured_result: Any = UNSET
     """The value of a result that had to fit a JSON schema."""
     usage: ev.TokenUsage = ev.TokenUsage()

@@ -36,7 +36,7 @@ from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import Event
 from joey.core.structured_output import parse_structured_result
 from joey.engine.asks import Unattended
-from joey.engine.completion import STILL_RUNNING_NOTE
+from joey.engine.completion import describe_background_command
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.task import Task
 from joey.errors import NoModelError, UserError
@@ -149,8 +149,8 @@ def _print_summary(
     run: RunResult, short: str, progress: LineWriter, *, refused_count: int, is_stored: bool
 ) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
-    for note in run.command_notes:
-        shown = note.replace(STILL_RUNNING_NOTE, "Ended with the run: ", 1)
+    for command in run.background_commands:
+        shown = describe_background_command(command, running="Ended with the run")
         progress.print_note(f"joey: {lower_first(shown)}")
     if run.outcome_code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
         progress.print_note(f"joey: {lower_first(run.reason)}")
@@ -175,8 +175,8 @@ def build_result(
     )
     match ending:
         case Completed(result):
-            notes = task.recorder.projection.command_notes
-            run = structs.replace(run, command_notes=notes)
+            commands = task.recorder.projection.background_commands
+            run = structs.replace(run, background_commands=commands)
             if task.runtime.result_validator is None:
                 run = structs.replace(run, result=result)
             else:
@@ -234,7 +234,8 @@ class TextOutput:
     def finish(self, run: RunResult) -> None:
         if run.result is None:
             return
-        text = run.result.removesuffix("".join(f"\n\n{note}" for note in run.command_notes))
+        notes = map(describe_background_command, run.background_commands)
+        text = run.result.removesuffix("".join(f"\n\n{note}" for note in notes))
         text = sanitize(text) if sys.stdout.isatty() else text
         write_stdout((text if text.endswith("\n") else f"{text}\n").encode("utf-8", "replace"))
 

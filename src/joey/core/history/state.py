@@ -100,7 +100,7 @@ class TaskProjection:
         """The latest result was shown, and whoever should have judged it went away."""
         self.result: str | None = None
         self.is_plain_answer = False
-        self.command_notes: tuple[str, ...] = ()
+        self.background_commands: tuple[ev.BackgroundCommand, ...] = ()
         """With which the result ends."""
         self.failure: ev.TaskFailed | None = None
         self.todos: tuple[Todo, ...] = ()
@@ -300,7 +300,7 @@ class TaskProjection:
                 self.is_result_accepted = True
             case ev.TaskCompleted():
                 self.result, self.is_plain_answer = event.result, event.is_plain_answer
-                self.command_notes = event.command_notes
+                self.background_commands = event.background_commands
             case ev.TaskFailed():
                 self.failure = event
 

@@ -298,8 +298,6 @@ def render_skipped_after_stop(tool: str) -> str:
     return f"Skipped: {tool} was not run because the run ended at another call of this reply."
 
 
-LEFT_PROCESSES_TEXT = "Processes that the command put in the background keep running."
-"""In the result of a command that has ended without them."""
 INTERRUPTED_CALL_TEXT = (
     "The task was interrupted before this call reported back. It may have done all, some or none"
     " of its work."
