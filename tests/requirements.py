@@ -149,6 +149,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:window-too-small": Requirement(
         "D77", "A window too small for any task ends the run before a request, with what to run."
     ),
+    "local:not-running": Requirement(
+        "D87", "A server of this machine that is not running is tried once more, and named."
+    ),
     "local:window-learnt": Requirement("D77", "The window that a refusal names is remembered."),
     "local:no-tools": Requirement(
         "D77", "A model that takes no tools, by its server's word, starts in XML."

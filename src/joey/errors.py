@@ -159,6 +159,8 @@ class ProviderFailureKind(StrEnum):
 
 UNREACHABLE_CODE = "unreachable"
 """Code of a `NETWORK` trouble that waiting seldom mends: nobody listens, or no such host."""
+NOT_RUNNING_CODE = "not_running"
+"""Code of a `NETWORK` failure at an address of this machine: the server must be started."""
 
 
 class ProviderError(UserError):

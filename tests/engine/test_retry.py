@@ -10,7 +10,7 @@ from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.limits import RetryBudget
 from joey.engine.outcomes import Completed, Failed
-from joey.errors import UNREACHABLE_CODE, ProviderError, ProviderFailureKind
+from joey.errors import NOT_RUNNING_CODE, UNREACHABLE_CODE, ProviderError, ProviderFailureKind
 from joey.testing.script import Turn, call, disconnect, fail, say
 from tests.engine.engine_harness import (
     EngineHarness,
@@ -164,6 +164,13 @@ def test_an_address_where_nobody_listens_is_not_waited_for_long() -> None:
     error = ProviderError("refused", failure=ProviderFailureKind.NETWORK, code=UNREACHABLE_CODE)
     budget = RetryBudget(Settings())
     assert [budget.consume_retry(error) for _ in range(3)] == [5, 10, None]
+
+
+def test_a_server_of_this_machine_that_is_not_running_gets_one_short_retry() -> None:
+    error = ProviderError("refused", failure=ProviderFailureKind.NETWORK, code=NOT_RUNNING_CODE)
+    budget = RetryBudget(Settings())
+    assert budget.compute_max_attempts(error) == 1
+    assert [budget.consume_retry(error) for _ in range(2)] == [1, None]
 
 
 async def test_a_countdown_says_how_many_attempts_there_will_be(

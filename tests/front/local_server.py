@@ -70,6 +70,7 @@ def list_files(path: str = ".", prompt_tokens: int = 3000) -> Answer:
 async def local_model_server(
     pages: Mapping[str, object],
     answers: Sequence[Answer] | Callable[[dict[str, Any]], Answer] = (),
+    port: int = 0,
 ) -> AsyncIterator[LocalModelServer]:
     """Plays the answers in order, the last one again and again; or asks a function for each."""
     made = LocalModelServer(0, dict(pages), [], [], [])
@@ -101,7 +102,7 @@ async def local_model_server(
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", port)
     async with server:
         port = server.sockets[0].getsockname()[1]
         yield LocalModelServer(port, made.pages, made.asked, made.chats, made.chat_paths)

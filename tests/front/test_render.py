@@ -254,13 +254,13 @@ def test_a_transient_note_leaves_no_trace_where_there_is_no_terminal() -> None:
         RetryCountdown(ts=2, seconds=5, message="busy"),
     )
     assert drawn(*events) == ""
-    assert drawn(*events, terminal=True).endswith("in 5 s (attempt 1): busy\x1b[0m")
+    assert drawn(*events, terminal=True).endswith("in 5 s (retry 1): busy\x1b[0m")
 
 
 def test_a_transient_note_is_gone_before_anything_else_is_drawn() -> None:
     wait = RetryCountdown(ts=2, seconds=5, message="529\nbusy " * 30, attempt=2, max_attempts=6)
     raw = drawn(wait, RowAdded(ts=2, say="api_req_retry_delayed", text="529\nbusy"), terminal=True)
-    assert "(attempt 2 of 6): busy" in raw
+    assert "(retry 2 of 6): busy" in raw
     assert render_lines(raw, 80) == ["busy", ""]
 
 

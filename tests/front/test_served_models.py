@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -81,9 +82,9 @@ def reach(kind: str, server: LocalModelServer) -> list[str]:
 
 
 ADVICE = {
-    "lmstudio": "lms load my-model --context-length 16384",
-    "llamacpp": "llama-server -c 16384",
-    "vllm": "vllm serve my-model --max-model-len 16384",
+    "lmstudio": "lms load my-model --context-length 32768",
+    "llamacpp": "llama-server -c 32768",
+    "vllm": "vllm serve my-model --max-model-len 32768",
 }
 
 
@@ -174,6 +175,60 @@ async def test_a_window_is_learnt_from_a_refusal(joey: Joey, kind: str) -> None:
     remembered = json.loads((joey.home / "served-models.json").read_text())
     (models,) = remembered["models"].values()
     assert models["my-model"]["said"] == {"contextWindow": 9216}
+
+
+N_KEEP = {
+    "error": "The number of tokens to keep from the initial prompt is greater than the context"
+    " length. Try to load the model with a larger context length, or provide a shorter input"
+}
+"""LM Studio names no number here."""
+
+
+@pytest.mark.requirement("local:window-learnt")
+async def test_a_refusal_without_a_number_is_followed_by_a_look_at_the_window(joey: Joey) -> None:
+    async with local_model_server(pages_of("lmstudio", 65536), [finish()]) as server:
+        assert (await joey.run(*reach("lmstudio", server), "do it")).code == 0
+    # It is started again with another window; 65,536 is remembered.
+    pages = pages_of("lmstudio", 4096)
+    async with local_model_server(pages, [refuse(400, N_KEEP)], port=server.port) as server:
+        done = await joey.run(*reach("lmstudio", server), "do it")
+        assert len(server.chats) == 1
+    assert done.code == 78
+    assert "has a window of 4,096 tokens" in done.err
+    assert ADVICE["lmstudio"] in done.err
+
+
+@pytest.mark.requirement("local:window-too-small")
+async def test_a_message_that_is_too_long_names_the_window_and_the_way_out(joey: Joey) -> None:
+    async with local_model_server(pages_of("llamacpp", 8192), [finish()]) as server:
+        done = await joey.run(*reach("llamacpp", server), "word " * 12000)
+        assert server.chats == []
+    assert "window of 8,192 tokens" in done.err
+    assert re.search(r"the new message \d+,\d{3}\.", done.err)
+    assert ADVICE["llamacpp"] in done.err
+
+
+START = {
+    "ollama": "Start it with `OLLAMA_HOST=127.0.0.1:{} ollama serve`",
+    "lmstudio": "Start it with `lms server start --port {}`",
+    "llamacpp": "Start it with `llama-server -m my-model.gguf -c 32768 --port {}`",
+    "vllm": "Start it with `vllm serve my-model --port {}`",
+}
+
+
+@pytest.mark.requirement("local:not-running")
+@pytest.mark.parametrize("kind", START)
+async def test_a_server_that_is_not_running_is_tried_once_more_and_named(
+    joey: Joey, kind: str
+) -> None:
+    async with local_model_server({}) as server:
+        pass
+    done = await joey.run(*reach(kind, server), "do it")
+    assert done.code == 75
+    assert f"{kind} is not running at 127.0.0.1:{server.port}" in done.err
+    assert START[kind].format(server.port) in done.err
+    assert "(retry 1 of 1)" in done.err
+    assert "retry 2" not in done.err
 
 
 @pytest.mark.requirement("local:truncation-noticed")
@@ -287,4 +342,4 @@ async def test_doctor_warns_of_a_window_in_which_no_task_fits(joey: Joey) -> Non
         done = await joey.run("doctor", "--json", env=env)
     found = {each["name"]: each for each in done.json["findings"]}["Local models"]
     assert found["status"] == "warn"
-    assert "too small for joey: set `contextWindow` of the profile to 16384" in found["advice"]
+    assert "too small for joey: set `contextWindow` of the profile to 32768" in found["advice"]

@@ -212,7 +212,7 @@ def render_events(*events: Event) -> list[str]:
 
 def test_a_countdown_is_one_line_that_goes_when_it_is_over() -> None:
     waiting = [RetryCountdown(ts=5, seconds=n, message="429\nToo fast", attempt=2) for n in (9, 8)]
-    assert render_events(*waiting) == ["trying again in 8 s (attempt 2): Too fast"]
+    assert render_events(*waiting) == ["trying again in 8 s (retry 2): Too fast"]
     assert render_events(*waiting, RetryCountdown(ts=5, seconds=0, message="")) == []
 
 

@@ -226,7 +226,7 @@ async def _inspect_server(server: LocalServer, env: Mapping[str, str]) -> Server
 
 def get_window_advice(provider: str, model: str) -> str:
     """How to get a larger window from a local server."""
-    from joey.providers.local_server import get_window_advice as get_advice
+    from joey.providers.server_advice import get_window_advice as get_advice
 
     return get_advice(provider, model)
 

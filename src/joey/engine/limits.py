@@ -36,7 +36,13 @@ from joey.core.settings import Limits, Settings
 from joey.core.task_types import AskKind, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.outcomes import Failed, RunStopped
-from joey.errors import UNREACHABLE_CODE, FailureCode, ProviderError, ProviderFailureKind
+from joey.errors import (
+    NOT_RUNNING_CODE,
+    UNREACHABLE_CODE,
+    FailureCode,
+    ProviderError,
+    ProviderFailureKind,
+)
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
@@ -385,7 +391,9 @@ TRANSIENT_FAILURES = frozenset(
     }
 )
 MAX_RETRY_WAIT_S = 600.0
-MAX_UNREACHABLE_RETRIES = 2
+_MAX_RETRIES_BY_CODE = {UNREACHABLE_CODE: 2, NOT_RUNNING_CODE: 1}
+_NOT_RUNNING_WAIT_S = 1.0
+"""A server that is being restarted may be back by then; one that is not running never is."""
 
 
 class RetryBudget:
@@ -403,6 +411,8 @@ class RetryBudget:
         ):
             return None
         wait = min(self._settings.request_delay_seconds * 2.0**self.attempts, MAX_RETRY_WAIT_S)
+        if error.code == NOT_RUNNING_CODE:
+            wait = min(wait, _NOT_RUNNING_WAIT_S)
         if error.retry_after is not None:
             wait = error.retry_after
         if self.waited_s + wait > self._settings.max_retry_wait_seconds:
@@ -414,7 +424,7 @@ class RetryBudget:
     def compute_max_attempts(self, error: ProviderError) -> int:
         """How many attempts such a failure is worth."""
         retries = self._settings.max_retries
-        return min(retries, MAX_UNREACHABLE_RETRIES) if error.code == UNREACHABLE_CODE else retries
+        return min(retries, _MAX_RETRIES_BY_CODE.get(error.code or "", retries))
 
 
 async def wait_with_countdown(

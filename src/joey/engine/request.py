@@ -429,12 +429,13 @@ def _unqueue_and_build_overflow_stop(
     )
     return RunStopped(
         FailureCode.CONTEXT_LIMIT,
-        f"This is too much for {task.provider.model.id}: of its window of {context.window.size} "
-        f"tokens, about {context.window.hard_limit} may be filled, and the instructions and tools "
-        f"take {to_tokens(context.system_tokens)}, what was said before "
-        f"{to_tokens(context.estimated_tokens - context.system_tokens)}, the new message "
-        f"{to_tokens(estimate_blocks_tokens(content))}. Say it in fewer words, let it read the "
-        "rest from a file, or use a model with a larger window.",
+        f"This is too much for {task.provider.model.id}: of its window of {context.window.size:,} "
+        f"tokens, about {context.window.hard_limit:,} may be filled, and the instructions and "
+        f"tools take {to_tokens(context.system_tokens):,}, what was said before "
+        f"{to_tokens(context.estimated_tokens - context.system_tokens):,}, the new message "
+        f"{to_tokens(estimate_blocks_tokens(content)):,}. Say it in fewer words, let it read the "
+        f"rest from a file, or {task.provider.window_advice or 'use a model with a larger window'}"
+        ".",
     )
 
 

@@ -133,9 +133,9 @@ def describe_command_exit(ended: ToolFinished | Row) -> str:
 
 
 def describe_retry(event: RetryCountdown) -> str:
-    """`trying again in 5 s (attempt 2 of 6)`."""
+    """`trying again in 5 s (retry 2 of 6)`."""
     of = f" of {event.max_attempts}" if event.max_attempts else ""
-    return f"trying again in {event.seconds} s (attempt {event.attempt}{of})"
+    return f"trying again in {event.seconds} s (retry {event.attempt}{of})"
 
 
 def describe_provider_error(text: str) -> str:

@@ -10,7 +10,13 @@ from msgspec import Struct
 
 from joey.core.models import ApiProtocol
 from joey.core.settings import Profile
-from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailureKind
+from joey.errors import (
+    NOT_RUNNING_CODE,
+    UNREACHABLE_CODE,
+    ConfigError,
+    ProviderError,
+    ProviderFailureKind,
+)
 from joey.ports.model import Embedder
 from joey.providers import errors
 from joey.providers.catalog import build_endpoint_url, find_provider_spec
@@ -92,7 +98,8 @@ class EmbeddingClient:
                 return await self._send_request(texts)
             except ProviderError as error:
                 pause = wait if error.retry_after is None else error.retry_after
-                passing = error.failure in _RETRYABLE_FAILURES and error.code != UNREACHABLE_CODE
+                is_unreachable = error.code in (UNREACHABLE_CODE, NOT_RUNNING_CODE)
+                passing = error.failure in _RETRYABLE_FAILURES and not is_unreachable
                 if not passing or attempt == MAX_ATTEMPTS or pause > MAX_RETRY_DELAY_S:
                     raise
             await asyncio.sleep(pause)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from joey.core.redaction import redact_secrets, remove_secrets
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
-from joey.errors import ProviderError, ProviderFailureKind
+from joey.errors import NOT_RUNNING_CODE, ProviderError, ProviderFailureKind
 from joey.providers.catalog import find_provider_spec
 from joey.providers.http_connection import parse_url
 
@@ -119,6 +119,10 @@ class ServiceInfo(Struct, frozen=True):
     def label(self) -> str:
         return f"{self.provider_name} ({self.address})"
 
+    @property
+    def is_local(self) -> bool:
+        return find_provider_spec(self.provider_name).is_local
+
     def redact(self, text: str) -> str:
         return redact_secrets(text, tuple(filter(None, (self.api_key, *self.header_values))))
 
@@ -159,7 +163,12 @@ def redact_errors(service: ServiceInfo) -> Iterator[None]:
     try:
         yield
     except ProviderError as error:
-        error.args = (service.redact(str(error)),)
+        text = str(error)
+        if error.code == NOT_RUNNING_CODE and service.is_local:
+            from joey.providers.server_advice import describe_not_running
+
+            text = describe_not_running(service.provider_name, service.address, service.model)
+        error.args = (service.redact(text),)
         raise
 
 
@@ -316,6 +325,11 @@ def _format_error_message(
                 f"{who} does not know the model {service.model!r}, or not this address. Check"
                 f" the model (joey models lists them){_format_address_hint(service)}. {says}"
             )
+        case ProviderFailureKind.CONTEXT_OVERFLOW if service.is_local:
+            from joey.providers.server_advice import get_window_advice
+
+            advice = get_window_advice(service.provider_name, service.model)
+            return f"The request is larger than the window of {service.model}: {advice}. {says}"
         case ProviderFailureKind.CONTEXT_OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
         case ProviderFailureKind.TOOLS_REFUSED:

@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING, cast
 from msgspec import Struct
 
 from joey.core.text import compile_regex
-from joey.errors import UNREACHABLE_CODE, ConfigError, ProviderError, ProviderFailureKind
+from joey.errors import (
+    NOT_RUNNING_CODE,
+    UNREACHABLE_CODE,
+    ConfigError,
+    ProviderError,
+    ProviderFailureKind,
+)
 from joey.providers.http_parser import ProtocolError, ResponseEnd, ResponseHead, ResponseReader
 
 if TYPE_CHECKING:
@@ -182,8 +188,11 @@ async def connect(
             opened.abort()
         if isinstance(error, OSError):  # TimeoutError and the errors of TLS among them
             text = describe_connection_failure(error, first, connect_timeout)
-            is_unreachable = _is_refused(error) or isinstance(error, socket.gaierror)
-            code = UNREACHABLE_CODE if is_unreachable else None
+            code = None
+            if _is_refused(error) and target.is_loopback:
+                code = NOT_RUNNING_CODE
+            elif _is_refused(error) or isinstance(error, socket.gaierror):
+                code = UNREACHABLE_CODE
             raise ProviderError(text, failure=ProviderFailureKind.NETWORK, code=code) from error
         raise
 

@@ -10,35 +10,34 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from joey.core.models import ModelInfo, ServedModel
+from joey.core.messages import Chunk
+from joey.core.models import ModelInfo, ModelRequest, ServedModel
 from joey.core.settings import ModelRoute, Profile
-from joey.errors import UserError
+from joey.errors import ProviderError, ProviderFailureKind, UserError
 from joey.ports.model import RefusalMemory, ServedModels
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import JSON_DECODE_ERRORS
 from joey.providers.http_client import HttpClient
 from joey.providers.openai import OpenAiProvider
 from joey.providers.openai_request import OpenAiRequestBuilder
+from joey.providers.server_advice import ADVISED_WINDOW, get_window_advice
 
 ASK_TIMEOUT_S = 1.5
+_ASK_INTERVAL_S = 1.0
+"""A run asks when it starts, and again before each request while the window is small."""
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_OUTPUT_SHARE = 0.2
-_RECOMMENDED_WINDOW = 16_384
-_DEFAULT_NUM_CTX = 32_768
+_ENOUGH_WINDOW = 16_384
+"""A model that is loaded with so much is not loaded again for more."""
 _MEASURED_TOKENS = 16
 _MEASURE_TIMEOUT_S = 8.0
-_WINDOW_ADVICE = {
-    "ollama": "set `contextWindow` of the profile to {window}, or use a model with a larger window",
-    "lmstudio": "load it with `lms load {model} --context-length {window}`",
-    "llamacpp": "restart it with `llama-server -c {window}`",
-    "vllm": "restart it with `vllm serve {model} --max-model-len {window}`",
-}
 
 
 class LocalServerProvider(OpenAiProvider):
@@ -56,7 +55,7 @@ class LocalServerProvider(OpenAiProvider):
         self._listed_model = model
         self._memory = memory
         self._served = None if memory is None else memory.find(self.address, model.id)
-        self._is_asked = False
+        self._asked_at = -math.inf
         if self._served is not None:
             self._apply(self._served)
 
@@ -67,14 +66,29 @@ class LocalServerProvider(OpenAiProvider):
     async def prepare(self) -> None:
         known = self._served
         is_known = known is not None and known.context_window is not None
-        if self._is_asked or (is_known and not self.model.has_small_window):
-            return
-        self._is_asked = True
+        is_settled = is_known and not self.model.has_small_window
+        if not is_settled and time.monotonic() - self._asked_at > _ASK_INTERVAL_S:
+            await self._ask()
+
+    async def _ask(self) -> None:
+        self._asked_at = time.monotonic()
         served = await ask_about_model(
             self._service.provider_name, self._root_url, self._headers, self.model.id, self._http
         )
         if served is not None:
             self._remember(served)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        try:
+            async with aclosing(super().stream(request)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        except ProviderError as error:
+            is_overflow = error.failure is ProviderFailureKind.CONTEXT_OVERFLOW
+            if is_overflow and error.context_window is None:
+                await self._ask()  # it may have been restarted with another window
+                error.context_window = self.model.context_window
+            raise
 
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
         profile = self._profile
@@ -96,10 +110,6 @@ class LocalServerProvider(OpenAiProvider):
 
     def _apply(self, served: ServedModel) -> None:
         self._set_model(limit_model(self._listed_model, served, self._profile))
-
-
-def get_window_advice(kind: str, model: str) -> str:
-    return _WINDOW_ADVICE[kind].format(model=model, window=_RECOMMENDED_WINDOW)
 
 
 def limit_model(model: ModelInfo, served: ServedModel, profile: Profile) -> ModelInfo:
@@ -220,8 +230,8 @@ def _find_running(running: Any, model: str) -> dict[str, Any]:
 def _choose_num_ctx(stated: int | None, loaded: int | None, largest: int | None) -> int:
     """The window to ask for: what the Modelfile says, else that of the loaded model if a task fits
     into it well, since another one would load it again; else a usual one."""
-    is_enough = loaded is not None and loaded >= _RECOMMENDED_WINDOW
-    window = stated or (loaded if is_enough and loaded else _DEFAULT_NUM_CTX)
+    is_enough = loaded is not None and loaded >= _ENOUGH_WINDOW
+    window = stated or (loaded if is_enough and loaded else ADVISED_WINDOW)
     return min(window, largest or window)
 
 

@@ -20,6 +20,7 @@ from joey.providers.conversation_encoder import encode_json as _encode_json
 from joey.providers.errors import ServiceInfo
 from joey.providers.local_server import LocalServerProvider
 from joey.providers.openai_request import OpenAiRequestBuilder
+from joey.providers.server_advice import OLLAMA_RESTART_ADVICE
 from joey.providers.sse import NdjsonReader, ServerSentEvent, SseReader
 from joey.providers.sse_transport import StreamDecoder
 
@@ -30,6 +31,10 @@ _OPTIONS = ("temperature", "top_p", "top_k", "min_p", "presence_penalty")
 
 class OllamaProvider(LocalServerProvider):
     _has_own_wire = False
+
+    @property
+    def window_advice(self) -> str:
+        return super().window_advice if self._has_own_wire else OLLAMA_RESTART_ADVICE
 
     def _apply(self, served: ServedModel) -> None:
         wanted, largest = self._profile.context_window, served.max_context_window
