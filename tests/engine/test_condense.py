@@ -15,6 +15,7 @@ from msgspec import structs
 from joey.core.context.condense import DEFAULT_CONDENSE_INSTRUCTION
 from joey.core.events import RequestStarted, RowAdded, RowOpened, TaskFinished
 from joey.core.messages import ToolResultBlock, ToolUseBlock, get_blocks
+from joey.core.models import LongContextRates, Prices
 from joey.core.settings import Settings
 from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
@@ -174,6 +175,19 @@ async def test_a_service_that_fails_leaves_everything_as_it_was(
         await task.condense()
     assert msgspec.to_builtins(task.recorder.api_history.build_current_messages()) == shown
     assert task.state is TaskState.COMPLETED
+
+
+async def test_each_request_for_a_summary_is_priced_by_its_own_length(
+    harness_with_files: EngineHarness,
+) -> None:
+    task = await worked(harness_with_files, Turn(say("")), Turn(say("At last.")))
+    narrow = _narrow(harness_with_files)
+    prices = Prices(input=1, long_context=(LongContextRates(above=5_000, input=100),))
+    narrow.model = structs.replace(narrow.model, prices=prices)
+    event = await task.condense()
+    assert event.usage is not None
+    assert max(narrow.request_tokens[-2:]) < 5_000 < event.usage.input
+    assert event.cost == pytest.approx(event.usage.input / 1_000_000)
 
 
 @pytest.mark.requirement("context:manual")

@@ -18,13 +18,15 @@ from joey.providers.http_client import HttpClient
 
 
 def test_a_known_model_has_limits_abilities_and_prices() -> None:
-    info = find_model_info("anthropic", "claude-sonnet-4-5-20250929")
-    assert info.id == "claude-sonnet-4-5-20250929"
+    info = find_model_info("anthropic", "claude-opus-4-5-20251101")
+    assert info.id == "claude-opus-4-5-20251101"
     assert (info.context_window, info.max_output_tokens) == (200_000, 64_000)
     assert info.is_known
     assert info.supports_prompt_cache
     assert info.supports_thinking
-    assert info.prices == Prices(input=3, output=15, cache_writes=3.75, cache_reads=0.3)
+    assert info.prices == Prices(
+        input=5, output=25, cache_writes=6.25, cache_reads=0.5, as_of="2026-11-15"
+    )
 
 
 @pytest.mark.parametrize(

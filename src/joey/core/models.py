@@ -55,13 +55,40 @@ class ProviderSpec(Struct, frozen=True):
         return self.key_variables[0] if self.key_variables else None
 
 
-class Prices(Struct, frozen=True, omit_defaults=True):
+class Rates(Struct, frozen=True, omit_defaults=True):
     """US dollars per million tokens."""
 
     input: float = 0.0
     output: float = 0.0
     cache_writes: float = 0.0
     cache_reads: float = 0.0
+
+    def compute_cost(self, usage: Usage) -> float:
+        uncached = max(0, usage.input - usage.cache_writes - usage.cache_reads)
+        return (
+            uncached * self.input
+            + usage.output * self.output
+            + usage.cache_writes * self.cache_writes
+            + usage.cache_reads * self.cache_reads
+        ) / 1_000_000
+
+
+class LongContextRates(Rates, frozen=True, omit_defaults=True, kw_only=True):
+    """Rates for all tokens of a request with a long input."""
+
+    above: int
+    """Tokens of input, cached ones included, that a request must exceed."""
+
+
+class Prices(Rates, frozen=True, omit_defaults=True, kw_only=True):
+    long_context: tuple[LongContextRates, ...] = ()
+    as_of: str = ""
+    """The date on which they were read: `2026-11-18`; empty if that is not known."""
+
+    def select_rates(self, input_tokens: int) -> Rates:
+        """The rates of a request with so many tokens of input, cached ones included."""
+        reached = (each for each in self.long_context if input_tokens > each.above)
+        return max(reached, key=lambda each: each.above, default=self)
 
 
 class ModelInfo(Struct, frozen=True, omit_defaults=True):
@@ -102,13 +129,7 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
             return usage.cost
         if self.prices is None:
             return None
-        uncached = max(0, usage.input - usage.cache_writes - usage.cache_reads)
-        return (
-            uncached * self.prices.input
-            + usage.output * self.prices.output
-            + usage.cache_writes * self.prices.cache_writes
-            + usage.cache_reads * self.prices.cache_reads
-        ) / 1_000_000
+        return self.prices.select_rates(usage.input).compute_cost(usage)
 
 
 class ServedModel(Struct, frozen=True, omit_defaults=True, rename="camel"):

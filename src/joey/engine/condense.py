@@ -181,7 +181,7 @@ async def condense(
         tokens_before=context.count_request_tokens(),
         tokens_after=context.project_request_tokens(after),
         usage=writer.usage,
-        cost=writer.cost,
+        cost=None if writer.usage is None else writer.usage.cost,
     )
     task.publish(event)
     task.publish(UsageChanged(ts=task.next_ts(), usage=task.usage))
@@ -268,10 +268,6 @@ class _SummaryWriter:
             task.runtime.settings.custom_condensing_prompt, instructions, summary_length
         )
         self.usage: Usage | None = None
-
-    @property
-    def cost(self) -> float | None:
-        return None if self.usage is None else self._provider.model.compute_cost(self.usage)
 
     def build_appended_request(self, context: ContextUsage) -> ModelRequest | None:
         """The task's next request with the instruction at its end, which the service's cache knows
@@ -368,6 +364,8 @@ class _SummaryWriter:
                         case UsageChunk():
                             usage = chunk.usage
         finally:
+            if usage is not None:  # rates depend on the input of the single request
+                usage = structs.replace(usage, cost=self._provider.model.compute_cost(usage))
             self.usage = _add_usage(self.usage, usage)
         summary = "".join(pieces).strip()
         if not summary or (offers_tools and (has_call or self._begins_call(summary))):
@@ -390,7 +388,7 @@ class _SummaryWriter:
                     ts=task.next_ts(),
                     request_ts=ts,
                     usage=self.usage,
-                    cost=self.cost,
+                    cost=self.usage.cost,
                     cancel_reason=CancelReason.STREAMING_FAILED,
                     error=reason,
                 )

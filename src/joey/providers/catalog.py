@@ -4,11 +4,12 @@ Pure data: which protocol a service speaks, its address, the variables that hold
 abilities and prices of models. Reading the environment is left to the code that builds profiles.
 Shell completion loads this module, so it must not import the HTTP client.
 
-Prices are US dollars per million tokens as published in autumn 2026, without batch, priority and
-long-context tariffs. They change: a provider that states the cost of a request is believed
-instead, and a profile may state limits of its own. An id is looked up without its maker, its date
-and its variant, so `anthropic/claude-sonnet-4.5` and `claude-sonnet-4-5-20250929` are one. Names
-of open models are prefixes of the servers' ids: `gemma3` is also `gemma-3-27b-it-Q4_K_M.gguf`.
+Prices are US dollars per million tokens with the date on which they were read, without batch and
+priority tariffs. They change: a provider that states the cost of a request is believed instead,
+and the user's `models.json` and profiles correct what is listed here. An id is looked up without
+its maker, its date and its variant, so `anthropic/claude-sonnet-4.5` and
+`claude-sonnet-4-5-20250929` are one. Names of open models are prefixes of the servers' ids:
+`gemma3` is also `gemma-3-27b-it-Q4_K_M.gguf`.
 
 OpenAI's later models reason with tools only in its Responses API, wherever they are served under
 their name by a server of OpenAI's kind; other services serve them in chat completions.
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from joey.core.models import ApiProtocol, ModelInfo, Prices, ProviderSpec
+from joey.core.models import ApiProtocol, LongContextRates, ModelInfo, Prices, ProviderSpec
 from joey.core.text import compile_regex
 from joey.errors import ConfigError
 
@@ -180,6 +181,10 @@ class _ModelRow(Struct, frozen=True):
     flags: str = ""
     """Letters: c cache marks · t thinking budget · n no native tools · x no temperature ·
     0 temperature 0 · b blind (no images) · r wants its reasoning back."""
+    long_context: tuple[tuple[int, float, float], ...] = ()
+    """Thousands of tokens that a request must exceed, then the factors of the prices of all its
+    tokens: of input and cache, and of output."""
+    prices_read: str = "2026-11-15"
 
     def to_model_info(self, model: str) -> ModelInfo:
         return ModelInfo(
@@ -193,12 +198,35 @@ class _ModelRow(Struct, frozen=True):
             supports_temperature="x" not in self.flags,
             default_temperature=0 if "0" in self.flags else None,
             preserve_reasoning="r" in self.flags,
-            prices=_build_prices(*self.prices) if self.prices else None,
+            prices=self._build_prices(*self.prices) if self.prices else None,
+        )
+
+    def _build_prices(
+        self, fresh: float, output: float, cache_read: float, cache_write: float = 0.0
+    ) -> Prices:
+        written = cache_write or fresh
+        return Prices(
+            input=fresh,
+            output=output,
+            cache_writes=written,
+            cache_reads=cache_read,
+            long_context=tuple(
+                LongContextRates(
+                    above=kilotokens * 1000,
+                    input=round(fresh * factor, 6),
+                    output=round(output * output_factor, 6),
+                    cache_writes=round(written * factor, 6),
+                    cache_reads=round(cache_read * factor, 6),
+                )
+                for kilotokens, factor, output_factor in self.long_context
+            ),
+            as_of=self.prices_read,
         )
 
 
-def _build_prices(fresh: float, output: float, read: float, write: float = 0.0) -> Prices:
-    return Prices(input=fresh, output=output, cache_writes=write or fresh, cache_reads=read)
+_LATER = "2026-11-18"
+_DOUBLE_ABOVE_200K = ((200, 2, 1.5),)
+_DOUBLE_ABOVE_272K = ((272, 2, 1.5),)
 
 
 _CLAUDE_MODELS = {
@@ -216,26 +244,26 @@ _CLAUDE_MODELS = {
     "claude-opus-4-5": _ModelRow(200, 64, (5, 25, 0.5, 6.25), "ct0"),
     "claude-opus-4-1": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct0"),
     "claude-opus-4": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct0"),
-    "claude-sonnet-5-5": _ModelRow(1000, 128, (2, 10, 0.2, 2.5), "cx"),
+    "claude-sonnet-5-5": _ModelRow(1000, 128, (2, 10, 0.1, 2.5), "cx", (), _LATER),
     "claude-sonnet-5": _ModelRow(1000, 128, (2, 10, 0.2, 2.5), "cx"),
     "claude-sonnet-4-6": _ModelRow(1000, 64, (3, 15, 0.3, 3.75), "ct0"),
-    "claude-sonnet-4-5": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0"),
-    "claude-sonnet-4": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0"),
-    "claude-haiku-5-5": _ModelRow(1000, 128, (0.1, 0.5, 0.01, 0.125), "cx"),
+    "claude-sonnet-4-5": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0", _DOUBLE_ABOVE_200K, _LATER),
+    "claude-sonnet-4": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0", _DOUBLE_ABOVE_200K, _LATER),
+    "claude-haiku-5-5": _ModelRow(1000, 128, (0.1, 0.5, 0.01, 0.125), "cx", ((100, 5, 5),), _LATER),
     "claude-haiku-4-5": _ModelRow(200, 64, (1, 5, 0.1, 1.25), "ct0"),
 }
 _GPT_MODELS = {
-    "gpt-6.1-sol": _ModelRow(1050, 128, (2, 10, 0.1), "x"),
-    "gpt-6.1-terra": _ModelRow(1050, 128, (1, 5, 0.05), "x"),
-    "gpt-6-astra": _ModelRow(1050, 128, (10, 50, 1), "xn"),
-    "gpt-6-sol": _ModelRow(1050, 128, (2, 10, 0.2, 2.5), "x"),
-    "gpt-6-luna": _ModelRow(1050, 128, (0.1, 0.5, 0.01, 0.125), "x"),
-    "gpt-5.6": _ModelRow(1050, 128, (4, 20, 0.4), "x"),
-    "gpt-5.6-sol": _ModelRow(1050, 128, (4, 20, 0.4), "x"),
-    "gpt-5.6-terra": _ModelRow(1050, 128, (2, 12, 0.2), "x"),
-    "gpt-5.6-luna": _ModelRow(1050, 128, (0.2, 1.2, 0.02), "x"),
-    "gpt-5.5": _ModelRow(1050, 128, (5, 30, 0.5), "x"),
-    "gpt-5.4": _ModelRow(1050, 128, (2.5, 15, 0.25), "x"),
+    "gpt-6.1-sol": _ModelRow(1050, 128, (2, 10, 0.1, 2.5), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-6.1-terra": _ModelRow(1050, 128, (1, 5, 0.05, 1.25), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-6-astra": _ModelRow(1050, 128, (10, 50, 1, 12.5), "xn", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-6-sol": _ModelRow(1050, 128, (2, 10, 0.2, 2.5), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-6-luna": _ModelRow(1050, 128, (0.1, 0.5, 0.01, 0.125), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-5.6": _ModelRow(1050, 128, (4, 20, 0.4, 5), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-5.6-sol": _ModelRow(1050, 128, (4, 20, 0.4, 5), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-5.6-terra": _ModelRow(1050, 128, (2, 12, 0.2, 2.5), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-5.6-luna": _ModelRow(1050, 128, (0.2, 1.2, 0.02, 0.25), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-5.5": _ModelRow(1050, 128, (5, 30, 0.5), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-5.4": _ModelRow(1050, 128, (2.5, 15, 0.25), "x", _DOUBLE_ABOVE_272K, _LATER),
     "gpt-5.4-mini": _ModelRow(400, 128, (0.75, 4.5, 0.075), "x"),
     "gpt-5.4-nano": _ModelRow(400, 128, (0.2, 1.25, 0.02), "x"),
     "gpt-5.2": _ModelRow(400, 128, (1.75, 14, 0.175), "x"),
@@ -258,10 +286,10 @@ _GPT_MODELS = {
 _OTHER_HOSTED_MODELS = {
     "gemini-3.8-flash": _ModelRow(1048, 65, (0.75, 3.75, 0.075)),
     "gemini-3.5-flash": _ModelRow(1048, 65, (1.5, 9, 0.15)),
-    "gemini-3.1-pro": _ModelRow(1048, 65, (2, 12, 0.2)),
+    "gemini-3.1-pro": _ModelRow(1048, 65, (2, 12, 0.2), "", _DOUBLE_ABOVE_200K, _LATER),
     "gemini-3.1-flash-lite": _ModelRow(1048, 65, (0.25, 1.5, 0.025)),
     "gemini-3-flash": _ModelRow(1048, 65, (0.5, 3, 0.05)),
-    "gemini-2.5-pro": _ModelRow(1048, 65, (1.25, 10, 0.125)),
+    "gemini-2.5-pro": _ModelRow(1048, 65, (1.25, 10, 0.125), "", _DOUBLE_ABOVE_200K, _LATER),
     "gemini-2.5-flash": _ModelRow(1048, 65, (0.3, 2.5, 0.03)),
     "gemini-2.5-flash-lite": _ModelRow(1048, 65, (0.1, 0.4, 0.01)),
     "deepseek-v4.1-flash": _ModelRow(1000, 384, (0.14, 0.28, 0.0028), "br"),
@@ -271,18 +299,22 @@ _OTHER_HOSTED_MODELS = {
     "deepseek-chat": _ModelRow(128, 8, (0.28, 0.42, 0.028), "b0"),
     "deepseek-reasoner": _ModelRow(128, 64, (0.28, 0.42, 0.028), "br"),
     "deepseek-r1": _ModelRow(128, 32, (0.55, 2.19, 0.14), "bn"),
-    "qwen3-max": _ModelRow(262, 65, (1.2, 6, 0.24), "b0"),
-    "qwen3.5-plus": _ModelRow(1000, 65, (0.4, 2.4, 0.04)),
-    "qwen-plus": _ModelRow(1000, 32, (0.4, 1.2, 0.16), "b"),
-    "qwen3-coder-plus": _ModelRow(1000, 65, (1, 5, 0.2), "b"),
+    "qwen3-max": _ModelRow(
+        262, 65, (1.2, 6, 0.24, 1.5), "b0", ((32, 2, 2), (128, 2.5, 2.5)), _LATER
+    ),
+    "qwen3.5-plus": _ModelRow(1000, 65, (0.4, 2.4, 0.04, 0.5), "", ((256, 1.25, 1.25),), _LATER),
+    "qwen-plus": _ModelRow(1000, 32, (0.4, 1.2, 0.08, 0.5), "b", ((256, 3, 3),), _LATER),
+    "qwen3-coder-plus": _ModelRow(
+        1000, 65, (1, 5, 0.2, 1.25), "b", ((32, 1.8, 1.8), (128, 3, 3), (256, 6, 12)), _LATER
+    ),
     "qwen3-coder-next": _ModelRow(262, 65, (0.07, 0.3, 0.07), "b"),
     "qwen3-coder": _ModelRow(262, 65, (0.2, 0.8, 0.2), "b"),
     "kimi-k3": _ModelRow(1048, 65, (3, 15, 0.3), "r"),
     "kimi-k2.5": _ModelRow(262, 65, (0.6, 3, 0.1), "r"),
     "glm-5.2": _ModelRow(1000, 128, (1.4, 4.4, 0.28), "br"),
     "glm-5.1": _ModelRow(200, 128, (1.4, 4.4, 0.26), "br"),
-    "grok-4.7": _ModelRow(256, 64, (2, 6, 0.5)),
-    "grok-4": _ModelRow(256, 64, (3, 15, 0.75)),
+    "grok-4.7": _ModelRow(500, 64, (2, 6, 0.5), "", ((200, 2, 2),), _LATER),
+    "grok-4": _ModelRow(256, 64, (3, 15, 0.75), "", ((128, 2, 2),), _LATER),
     "grok-code-fast-1": _ModelRow(256, 32, (0.2, 1.5, 0.02), "b"),
     "llama-4-maverick": _ModelRow(1048, 16, (0.15, 0.6, 0.15)),
     "llama-4-scout": _ModelRow(328, 16, (0.08, 0.3, 0.08)),

@@ -1,0 +1,36 @@
+"""Costs and budgets with the prices of the catalogue."""
+
+from __future__ import annotations
+
+from joey.testing.script import Turn, usage
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey
+from tests.front.playing import DONE, reach_openai, read, reply
+
+GPT = ("-m", "gpt-5.4", "--protocol", "native")
+LONG = usage(input=300_000, output=1_000)
+"""$1.5225 by the tariff for more than 272,000 tokens, $0.765 by the other."""
+
+
+def add_usage(turn: Turn) -> Turn:
+    return Turn(*turn.steps, LONG)
+
+
+async def test_a_long_request_is_counted_by_its_own_tariff(joey: Joey) -> None:
+    async with ModelServer([add_usage(DONE)]) as server:
+        flags = (*reach_openai(server.url), *GPT)
+        done = await joey.run("-p", "--output-format", "stream-json", *flags, "do it")
+    assert done.code == 0
+    last = done.lines[-1]
+    assert last["cost"]["totalCost"] == 1.5225
+    listed = await joey.run("tasks", "list", "--json")
+    assert listed.json[0]["totalCost"] == 1.5225
+
+
+async def test_a_budget_counts_long_requests_by_their_own_tariff(joey: Joey) -> None:
+    (joey.workspace / "a.txt").write_text("a")
+    async with ModelServer([add_usage(reply(read("a.txt"))), DONE]) as server:
+        flags = (*reach_openai(server.url), *GPT, "--max-budget-usd", "1.5")
+        done = await joey.run("-p", "--output-format", "json", *flags, "do it")
+        assert len(server.requests) == 1
+    assert (done.code, done.json["code"]) == (55, "budget")
