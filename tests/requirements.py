@@ -1626,6 +1626,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "config:profiles": Requirement(
         "design, command line", "Profiles are managed; keys are never on a command line or shown."
     ),
+    "config:served-model": Requirement(
+        "D87", "The only model of a server that is named without one is used; of several, told."
+    ),
     "config:first-run": Requirement(
         "D12", "Without a choice, a model server of this machine is offered with one key."
     ),

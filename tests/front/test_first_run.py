@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.front.binary import Joey
+from tests.front.local_server import finish, local_model_server
 from tests.front.small_web import OLLAMA, small_web
 from tests.front.terminal import terminal
 
@@ -82,3 +83,65 @@ async def test_whoever_names_a_model_is_not_asked(joey: Joey) -> None:
         seen = await screen.until("what shall be done?")
         assert "\x1b]" not in screen.raw  # nor is the title of the window touched
     assert "n for none" not in seen
+
+
+def serve(*names: str) -> dict[str, object]:
+    """Of LM Studio, which always lists a model that cannot chat."""
+    listed = [*names, "text-embedding-nomic-embed-text-v1.5"]
+    models = [{"id": name, "object": "model", "owned_by": "organization_owner"} for name in listed]
+    return {"/v1/models": {"object": "list", "data": models}}
+
+
+@pytest.mark.requirement("config:served-model")
+async def test_the_only_model_of_the_named_server_is_used(joey: Joey) -> None:
+    async with local_model_server(serve("only-one"), [finish()]) as server:
+        flags = ("--provider", "lmstudio", "--base-url", f"{server.url}/v1")
+        done = await joey.run("-p", *flags, "do it")
+        assert [chat["model"] for chat in server.chats] == ["only-one"]
+    assert (done.code, done.out.strip()) == (0, "All done."), done.err
+    assert "joey: using only-one, the only model that lmstudio serves\n" in done.err
+
+
+@pytest.mark.requirement("config:served-model")
+async def test_of_several_models_those_of_the_named_server_are_listed(joey: Joey) -> None:
+    async with small_web(OLLAMA) as ollama, local_model_server(serve("a", "b", "c", "d")) as server:
+        flags = ("--provider", "lmstudio", "--base-url", f"{server.url}/v1")
+        done = await with_ollama(joey, ollama.url).run("-p", *flags, "do it")
+    assert done.code == 78
+    assert "lmstudio runs on this machine and offers a, b, c and 1 more." in done.err
+    assert "To use it, add: --provider lmstudio -m a" in done.err
+    assert "ollama" not in done.err
+
+
+@pytest.mark.requirement("config:served-model")
+async def test_a_profile_without_a_model_uses_the_only_one_of_its_server(joey: Joey) -> None:
+    async with local_model_server(serve("only-one"), [finish()]) as server:
+        joey.home.mkdir()
+        profile = {"provider": "vllm", "baseUrl": f"{server.url}/v1"}
+        (joey.home / "profiles.json").write_text(json.dumps({"profiles": {"own": profile}}))
+        done = await joey.run("-p", "do it")
+        assert [chat["model"] for chat in server.chats] == ["only-one"]
+    assert done.code == 0, done.err
+
+
+@pytest.mark.requirement("config:served-model")
+async def test_without_a_model_a_server_that_is_not_running_is_named(joey: Joey) -> None:
+    async with local_model_server({}) as server:
+        pass
+    flags = ("--provider", "lmstudio", "--base-url", f"{server.url}/v1")
+    done = await joey.run("-p", *flags, "do it")
+    assert done.code == 78
+    assert f"lmstudio is not running at 127.0.0.1:{server.port}" in done.err
+    assert "`lms server start --port" in done.err
+
+
+@pytest.mark.requirement("config:served-model")
+async def test_the_only_model_is_used_at_a_terminal_too(joey: Joey) -> None:
+    async with (
+        local_model_server(serve("only-one"), [finish()]) as server,
+        terminal(
+            joey, "--plain", "--provider", "lmstudio", "--base-url", f"{server.url}/v1", columns=120
+        ) as screen,
+    ):
+        await screen.until("using only-one, the only model that lmstudio serves")
+        await screen.until("what shall be done?")

@@ -7,6 +7,7 @@ ports 8000 and 8080.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,15 @@ from joey.config.home import resolve_home_and_env
 from joey.config.profiles import find_base_url, load_profiles
 from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec, ServedModel
 from joey.core.settings import Profile
-from joey.errors import ConfigError, ProviderError, ProviderFailureKind, UserError
+from joey.core.text import compile_regex
+from joey.errors import (
+    NOT_RUNNING_CODE,
+    ConfigError,
+    NoModelError,
+    ProviderError,
+    ProviderFailureKind,
+    UserError,
+)
 from joey.providers.anthropic import build_headers, should_use_legacy_api
 from joey.providers.catalog import (
     PROVIDER_SPECS,
@@ -153,6 +162,8 @@ LOCAL_PROVIDERS = tuple(kind for kind in PROVIDER_SPECS if kind.is_local)
 LOCAL_TIMEOUT_S = 0.8
 """For all of them together, since they are asked at once."""
 MAX_LISTED_MODELS = 500
+_EMBEDDING_MODEL_RE = compile_regex(r"embed|rerank|(?:^|/)(?:bge|all-minilm)-", re.IGNORECASE)
+"""Models that cannot chat; LM Studio always lists one, and Ollama those that were pulled."""
 
 
 class LocalServer(Struct, frozen=True):
@@ -164,6 +175,10 @@ class LocalServer(Struct, frozen=True):
     """What it offers; none when nothing is loaded or pulled yet."""
     is_loading: bool = False
     """It is there, and answers nothing before its model is loaded."""
+
+    @property
+    def is_local(self) -> bool:
+        return find_provider_spec(self.provider).is_local
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -178,20 +193,55 @@ async def find_local_servers(env: Mapping[str, str]) -> list[LocalServer]:
 
 
 async def _probe_local_server(kind: ProviderSpec, env: Mapping[str, str]) -> LocalServer | None:
-    base = (find_base_url(kind, env) or kind.base_url).rstrip("/")
+    base = find_base_url(kind, env) or kind.base_url
+    try:
+        return await _ask_local_server(kind, base, env, LOCAL_TIMEOUT_S)
+    except UserError:
+        return None  # nobody is there: the usual case
+
+
+async def _ask_local_server(
+    kind: ProviderSpec, base: str, env: Mapping[str, str], seconds: float
+) -> LocalServer:
+    """Raises UserError: it does not answer, or not as such a server does."""
+    base = base.rstrip("/")
     root = base.removesuffix("/v1")
     is_ollama = kind.name == "ollama"
     url = f"{root}/api/tags" if is_ollama else f"{base}/models"
-    try:
-        answer = await http_get(url, env, LOCAL_TIMEOUT_S)
-    except UserError:
-        return None  # nobody is there: the usual case
+    answer = await http_get(url, env, seconds)
     if answer.status == HTTP_LOADING and b"oading model" in answer.body:
         return LocalServer(kind.name, base, (), is_loading=True)
     names = parse_model_names(answer, "models", "name") if is_ollama else parse_model_names(answer)
     if names is None:
-        return None
-    return LocalServer(kind.name, f"{root}/v1" if is_ollama else base, tuple(names))
+        raise UserError(f"{base} does not list its models as {kind.name} does.")
+    chat = [name for name in names if _EMBEDDING_MODEL_RE.search(name) is None]
+    return LocalServer(kind.name, f"{root}/v1" if is_ollama else base, tuple(chat or names))
+
+
+async def ask_named_server(
+    flags: ModelFlags, *, home: Path | None = None, env: Mapping[str, str] | None = None
+) -> LocalServer:
+    """The server that the flags or the active profile name, with its models. Raises NoModelError:
+    they name none; UserError: it does not answer."""
+    home, env = resolve_home_and_env(home, env)
+    profiles = load_profiles(home)
+    profile = structs.replace(flags, model="any").choose_profile(profiles, env)
+    if flags == ModelFlags() and profile.name not in profiles.profiles:
+        raise NoModelError("Only a variable names a server.")
+    kind = find_provider_spec(profile.provider)
+    base = profile.base_url or kind.base_url
+    if not kind.is_local:
+        names = await fetch_offered_models(profile, env)
+        return LocalServer(kind.name, base, tuple(names))
+    try:
+        return await _ask_local_server(kind, base, env, REQUEST_TIMEOUT_S)
+    except ProviderError as error:
+        if error.code != NOT_RUNNING_CODE:
+            raise
+        from joey.providers.server_advice import describe_not_running
+
+        address = parse_url(base).host_and_port
+        raise UserError(describe_not_running(kind.name, address, "")) from error
 
 
 class ServerReport(Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""First run without a key or profile: use a model server that runs on this machine.
+"""A model for a run that names none: that of a server on this machine, or of the one it names.
 
-At a terminal the server is offered with one key press; elsewhere the error names it, with the
-flags that would use it.
+In a first run at a terminal, a server that was found is offered with one key press; elsewhere the
+error names it, with the flags that would use it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import termios
 import tty
 from argparse import Namespace
 
-from joey.app.models import LocalServer, find_local_servers
+from joey.app.model_choice import ModelFlags
+from joey.app.models import LocalServer, ask_named_server, find_local_servers
 from joey.app.profiles import is_first_run, save_server_profile
-from joey.errors import ConfigError, NoModelError
+from joey.errors import ConfigError, NoModelError, UserError
 from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 _MAX_MODEL_CHOICES = 9
 """One digit chooses."""
+_MAX_NAMED_MODELS = 3
 _YES_KEYS = ("\r", "\n", "y", "Y")
 
 
@@ -46,16 +48,45 @@ def offer_local_server(arguments: Namespace) -> None:
     _print_wrapped(f"{to_one_line(model)} is kept as a profile; joey profiles changes it.")
 
 
-def add_local_server_hint(error: NoModelError) -> NoModelError:
+def choose_served_model(arguments: Namespace, error: NoModelError) -> str:
+    """The model of the server that is named, if it has just one. Raises NoModelError: `error`, with
+    the models that could be named and the flags for them."""
+    flags = ModelFlags(
+        provider=arguments.provider, base_url=arguments.base_url, profile=arguments.profile
+    )
+    try:
+        server = asyncio.run(ask_named_server(flags))
+    except NoModelError:
+        raise _add_local_server_hint(error) from error
+    except UserError as failure:
+        raise NoModelError(f"{failure} {error}") from error
+    if len(server.models) == 1:
+        (model,) = server.models
+        note = f"joey: using {to_one_line(model)}, the only model that {server.provider} serves"
+        print(note, file=sys.stderr)
+        return model
+    raise _name_models(error, server)
+
+
+def _add_local_server_hint(error: NoModelError) -> NoModelError:
     """The same, and which server of this machine could be used, with the flags for it."""
     server = next((each for each in _find_local_servers() if each.models), None)
-    if server is None:
-        return error
-    flags = shlex.join(server.flags)
-    return NoModelError(
-        f"{error}\n{server.provider} runs on this machine and offers"
-        f" {to_one_line(', '.join(server.models[:3]))}. To use it, add: {flags}"
-    )
+    return error if server is None else _name_models(error, server)
+
+
+def _name_models(error: NoModelError, server: LocalServer) -> NoModelError:
+    if server.is_loading:
+        return NoModelError(f"{error} {server.provider} is still loading its model; try again.")
+    if not server.models:
+        pull = "; get one with `ollama pull NAME`" if server.provider == "ollama" else ""
+        where = f"{server.provider} at {server.base_url}"
+        return NoModelError(f"{error} {where} has no model yet{pull}.")
+    names = to_one_line(", ".join(server.models[:_MAX_NAMED_MODELS]))
+    if (more := len(server.models) - _MAX_NAMED_MODELS) > 0:
+        names += f" and {more} more"
+    where = "runs on this machine and offers" if server.is_local else "offers"
+    flags = shlex.join(server.flags if server.is_local else server.flags[-2:])
+    return NoModelError(f"{error}\n{server.provider} {where} {names}. To use it, add: {flags}")
 
 
 def _find_local_servers() -> list[LocalServer]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -33,9 +34,23 @@ from joey.core.task_types import TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.task import Task
-from joey.errors import ConfigError, UntrustedAddressError
+from joey.errors import ConfigError, NoModelError, UntrustedAddressError
 from joey.ports.storage import TaskMetadata
 from joey.presentation.text import to_one_line
+
+Result = TypeVar("Result")
+
+
+def run_with_model(arguments: Namespace, run: Callable[[], Result]) -> Result:
+    """Run, and again with the only model of the server that is named, where just the model is
+    missing. Raises NoModelError, with what could be named."""
+    try:
+        return run()
+    except NoModelError as error:
+        from joey.cli.local_model_offer import choose_served_model
+
+        arguments.model = choose_served_model(arguments, error)
+    return run()
 
 
 async def launch_task(

@@ -30,7 +30,7 @@ from joey.cli.notices import McpStartupReporter, describe_endpoint, format_total
 from joey.cli.output import detach_stdout, encode_json, write_stdout
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.signals import handle_signals
-from joey.cli.task_launch import launch_task
+from joey.cli.task_launch import launch_task, run_with_model
 from joey.cli.task_lookup import shorten_task_id
 from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import Event
@@ -39,7 +39,7 @@ from joey.engine.asks import Unattended
 from joey.engine.completion import describe_background_command
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.task import Task
-from joey.errors import NoModelError, UserError
+from joey.errors import UserError
 from joey.presentation.phrases import describe_failure, lower_first
 from joey.presentation.text import sanitize
 
@@ -63,18 +63,15 @@ def run_headless(arguments: Namespace) -> ExitCode:
         if not prompt.strip() and not arguments.continue_ and not arguments.resume:
             raise UsageError("say what to do: joey -p 'fix the failing test'")
         images = load_images(arguments.image)
-        return asyncio.run(_run_task(arguments, prompt, images, output))
+        return run_with_model(
+            arguments, lambda: asyncio.run(_run_task(arguments, prompt, images, output))
+        )
     except BrokenPipeError:
         detach_stdout()
         return ExitCode.BROKEN_PIPE
-    except UserError as raised:
-        error = raised
-        if isinstance(raised, NoModelError):
-            from joey.cli.local_model_offer import add_local_server_hint
-
-            error = add_local_server_hint(raised)
+    except UserError as error:
         output.finish(build_error_result(error))
-        raise error from raised
+        raise
 
 
 async def _run_task(

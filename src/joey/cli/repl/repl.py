@@ -49,6 +49,7 @@ from joey.cli.task_launch import (
     check_model_configured,
     find_earlier_task,
     launch_task,
+    run_with_model,
 )
 from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.cli.task_views import build_rows
@@ -80,7 +81,9 @@ def run_repl(arguments: Namespace) -> ExitCode:
     images = load_images(arguments.image)
     offer_local_server(arguments)
     notices.offer_project_trust(resolve_workspace_argument(arguments))
-    return asyncio.run(_run_conversation(arguments, prompt, images))
+    return run_with_model(
+        arguments, lambda: asyncio.run(_run_conversation(arguments, prompt, images))
+    )
 
 
 async def _run_conversation(arguments: Namespace, prompt: str, images: tuple[str, ...]) -> ExitCode:

@@ -18,7 +18,7 @@ from joey.cli.notices import describe_ended_background_commands, format_total_us
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen.host import LocalAppHost
 from joey.cli.signals import Interruption, handle_signals
-from joey.cli.task_launch import check_model_configured, find_earlier_task
+from joey.cli.task_launch import check_model_configured, find_earlier_task, run_with_model
 from joey.cli.task_lookup import resolve_workspace_argument, shorten_task_id
 from joey.engine.engine import Engine
 from joey.engine.task import Task
@@ -38,7 +38,7 @@ def run_screen(arguments: Namespace) -> ExitCode:
     prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
     images = load_images(arguments.image)
     notices.offer_project_trust(resolve_workspace_argument(arguments))
-    return asyncio.run(_run_app(arguments, prompt, images))
+    return run_with_model(arguments, lambda: asyncio.run(_run_app(arguments, prompt, images)))
 
 
 def _log_to_file(path: Path) -> None:
