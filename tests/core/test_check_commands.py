@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.check_commands import are_variants, find_checks, is_failure, is_known_check
+from joey.core.check_commands import (
+    are_variants,
+    find_checks,
+    find_passed_checks,
+    is_failure,
+    is_known_check,
+)
 
 LOOKUPS = [
     "grep -n foo a.py",
@@ -69,12 +75,49 @@ def test_a_lookup_is_no_check(line: str) -> None:
         ("echo one; exit 3", ["exit"]),
         ("false", ["false"]),
         ("git commit -m done", ["git commit"]),
+        ("set -o pipefail; pytest 2>&1 | tail -20", ["pytest"]),
+        ("set -euo pipefail\ncd src\npytest | tee log.txt", ["pytest"]),
+        ("set -o pipefail && pytest |& tee log.txt | tail", ["pytest"]),
+        ("set -o pipefail; pytest | grep -c FAILED", []),
+        ("set -e; make; cat log", ["make"]),
+        ("set -x; make; cat log", []),
+        ("yes | make install", ["make install"]),
     ],
 )
 def test_the_programs_that_decide_how_a_line_ends_are_its_checks(
     line: str, checks: list[str]
 ) -> None:
     assert [" ".join(name) for name in find_checks(line)] == checks
+
+
+@pytest.mark.parametrize(
+    ("line", "passed"),
+    [
+        ("pytest -q", True),
+        ("cd src && pytest -q 2>&1 > log.txt", True),
+        ("pytest && echo passed", True),
+        ("cat a | pytest", True),
+        ("test -d a || mkdir a && pytest", True),
+        ("set -o pipefail; pytest | tail -5", True),
+        ("set -o pipefail; pytest | grep passed", True),
+        ("set -e; pytest; git status", True),
+        ("set -e -o pipefail; pytest | tail; git status", True),
+        ("pytest -q 2>&1 | tail -20", False),
+        ("pytest -q |& tail", False),
+        ("pytest | head -50", False),
+        ("pytest | grep -E 'passed|failed'", False),
+        ("pytest | tee log.txt", False),
+        ("pytest | tee log.txt | tail && echo done", False),
+        ("pytest; echo exit=$?", False),
+        ("pytest\ngit status", False),
+        ("pytest || true", False),
+        ("pytest && echo passed || echo failed", False),
+        ("pytest > log.txt 2>&1 || tail log.txt", False),
+    ],
+)
+def test_a_status_of_0_tells_that_a_program_passed(line: str, passed: bool) -> None:
+    assert (("pytest",) in find_passed_checks(line)) is passed
+    assert ("pytest",) in find_checks(line, anywhere=True)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +144,7 @@ def test_all_programs_of_a_line_can_be_asked_for(line: str) -> None:
         (None, None, False),
         (124, None, False),
         (127, None, False),
+        (141, None, False),
         (143, None, False),
         (None, "SIGTERM", False),
     ],

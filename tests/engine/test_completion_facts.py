@@ -129,21 +129,37 @@ async def test_a_failed_check_counts_until_it_is_run_again(engine_harness: Engin
     assert "`make` failed in its last run (exit code 2) and has not run since the last" in message
 
 
+@pytest.mark.parametrize(
+    "line", ["make -s", "make -s && ls", "set -o pipefail; make -s 2>&1 | tail -3"]
+)
 async def test_a_check_that_passes_after_the_edit_settles_it(
-    engine_harness: EngineHarness,
-) -> None:
-    (engine_harness.root / "Makefile").write_text(MAKE)
-    fix = write("yes\n", "ready.txt")
-    assert not await play(engine_harness, run("make"), fix, run("make -s 2>&1 | tail -3"))
-
-
-@pytest.mark.parametrize("line", ["make -s 2>&1 | tail -3; ls", "make -s; python3 -c 'print(1)'"])
-async def test_a_check_that_passes_anywhere_in_a_line_settles_it(
     engine_harness: EngineHarness, line: str
 ) -> None:
     (engine_harness.root / "Makefile").write_text(MAKE)
     fix = write("yes\n", "ready.txt")
     assert not await play(engine_harness, run("make all && ls"), fix, run(line))
+
+
+@pytest.mark.parametrize(
+    "line", ["make 2>&1 | tail -3", "make | grep -c nothing", "make; echo $?", "make || true"]
+)
+async def test_a_line_that_hides_the_status_of_a_check_settles_nothing(
+    engine_harness: EngineHarness, line: str
+) -> None:
+    (engine_harness.root / "Makefile").write_text(MAKE)
+    edit = write("", "other.txt")
+    (message,) = await play(engine_harness, run("make"), edit, run(line))
+    hidden = f"It ran again in `{line}`, whose exit code does not show whether it passed."
+    assert f"`make` failed (exit code 2). {hidden}" in message
+    (message,) = await play(engine_harness, edit, run(line), run("make"), edit)
+    assert "`make` failed in its last run (exit code 2) and has not run since" in message
+
+
+async def test_a_line_that_hides_the_status_of_a_check_is_no_failure(
+    engine_harness: EngineHarness,
+) -> None:
+    (engine_harness.root / "Makefile").write_text(MAKE)
+    assert not await play(engine_harness, write(), run("make 2>&1 | tail -3"))
 
 
 async def test_a_long_command_is_not_cut_within_a_word(engine_harness: EngineHarness) -> None:

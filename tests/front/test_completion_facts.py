@@ -79,6 +79,19 @@ async def test_a_failed_test_run_is_reported_before_the_result_is_presented(
     assert lines[-1]["content"] == "They fail."
 
 
+async def test_a_test_run_in_a_pipeline_does_not_settle_a_failed_one(joey: Joey) -> None:
+    (joey.workspace / "Makefile").write_text("test:\n\texit 7\n")
+    piped = "make test 2>&1 | tail -20"
+    turns = build_turns(
+        "native", run("make test"), write("a.txt", "x"), run(piped), done("1"), done("2")
+    )
+    async with ModelServer(turns) as server:
+        finished = await joey.run(*RUN, *reach(server.url), "mend the tests")
+        message = last_message(server.requests[4])
+    assert "`make test` failed (exit code 2). It ran again in `make test 2>&1 | tail" in message
+    assert (finished.code, finished.json["content"]) == (0, "2")
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_syntax_error_that_an_edit_left_is_reported(joey: Joey, protocol: str) -> None:
     turns = build_turns(

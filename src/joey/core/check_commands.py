@@ -3,16 +3,19 @@
 Many commands end with a status other than 0 without a failure: they look something up (`grep`,
 `diff`, `test -f`, `which`), were not found, or were stopped after a time. The rest of a line counts
 only where its status becomes that of the line: the last command of a pipeline, and what `&&` and
-`||` join after the last `;`. Lines are read leniently; this decides about a reminder, never about a
-permission.
+`||` join after the last `;`; with `set -o pipefail` and `set -e` all of it. Lines are read
+leniently; this decides about a reminder, never about a permission.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable, Iterator
 from itertools import dropwhile
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from joey.core.permissions.shell import parse_word_set
 from joey.core.text import compile_regex
@@ -48,6 +51,8 @@ _LOOKUP_SUBCOMMANDS = parse_word_set(
     "audit images info inspect is-active list logs ls outdated ps search show status view why"
 )
 """Subcommands of any program (`pip show`, `npm ls`, `docker ps`)."""
+_FILTERS = parse_word_set("awk cat column cut head less nl sed sort tail tee tr uniq wc")
+"""Programs that pass on what they read, and do not fail by themselves."""
 _BLOCK_ENDS = frozenset({"fi", "done", "esac", "}"})
 _LOOKUP_OPTIONS = frozenset({"--version", "-version", "-V", "--help", "-h", "version"})
 _PREFIXES = parse_word_set(
@@ -58,6 +63,7 @@ _PREFIXES = parse_word_set(
 )
 _TWO_WORD_PREFIXES = parse_word_set("uv:run poetry:run pipenv:run pdm:run hatch:run bundle:exec")
 _SCRIPT_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun"})
+_ERREXIT_RE = compile_regex(r"(?:^| )(?:-[a-z]*e|errexit\b)")
 _INTERPRETER_RE = compile_regex(r"(?:python|pypy|ruby|perl|php|node|deno|bash|sh|zsh)")
 _VERSIONED_RE = compile_regex(r"((?:python|pypy|pip|ruby|perl|php|node))[\d.]+")
 _CHECK_NAMES = parse_word_set(
@@ -69,8 +75,8 @@ _CHECK_NAMES = parse_word_set(
 )
 """Programs and subcommands that tests, linters and builds are run with."""
 _STOPPED_SIGNALS = frozenset({"SIGINT", "SIGTERM", "SIGHUP"})
-_NO_FAILURE_CODES = frozenset({0, 124, 126, 127, 129, 130, 143})
-"""Success, stopped by `timeout` or a signal, could not be run at all."""
+_NO_FAILURE_CODES = frozenset({0, 124, 126, 127, 129, 130, 141, 143})
+"""Success, stopped by `timeout`, a signal or the end of a pipe, could not be run at all."""
 
 
 def is_failure(exit_code: int | None, signal: str | None) -> bool:
@@ -83,8 +89,16 @@ def is_failure(exit_code: int | None, signal: str | None) -> bool:
 def find_checks(line: str, *, anywhere: bool = False) -> tuple[CheckName, ...]:
     """The programs that decide how a line ends, each with its subcommand or script; without those
     whose status is no verdict. `anywhere`: all programs of the line, also before `;` and `|`."""
-    found = (_normalize(argv) for argv in _list_commands(line, anywhere=anywhere))
-    return tuple(name for name in found if name and not _is_lookup(name))
+    sequences = _parse_line(line)
+    if anywhere:
+        pipelines = (pipeline for sequence in sequences for pipeline in sequence)
+        return _name_checks(argv for pipeline in pipelines for argv in pipeline.commands)
+    return _name_checks(_list_deciding_commands(sequences, has_passed=False))
+
+
+def find_passed_checks(line: str) -> tuple[CheckName, ...]:
+    """The programs that must have succeeded if the line ended with 0."""
+    return _name_checks(_list_deciding_commands(_parse_line(line), has_passed=True))
 
 
 def is_known_check(checks: tuple[CheckName, ...]) -> bool:
@@ -98,33 +112,62 @@ def are_variants(checks: tuple[CheckName, ...], others: tuple[CheckName, ...]) -
     return any(a[: min(len(a), len(b))] == b[: min(len(a), len(b))] for a in checks for b in others)
 
 
-def _list_commands(line: str, *, anywhere: bool) -> list[list[str]]:
+class _Pipeline(Struct):
+    commands: list[list[str]]
+    is_alternative: bool = False
+    """`||` joins it to the pipeline before it."""
+
+
+def _parse_line(line: str) -> list[list[_Pipeline]]:
+    """The parts of a line that `;` separates, and in each the pipelines that `&&` and `||` join."""
     head, mark, rest = line[:_MAX_READ_CHARS].partition("<<")
     line = head + mark + rest.partition("\n")[0]  # without here-documents
     lexer = shlex.shlex(line, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
-    decided: list[list[str]] = []
-    current: list[str] = []
+    sequences = [[_Pipeline([[]])]]
     starts_anew = skips_next = False
     try:
         for token in lexer:
+            sequence = sequences[-1]
             if not token or token[0] not in _OPERATORS:
-                if starts_anew and not anywhere and token not in _BLOCK_ENDS:
-                    decided = []
+                if starts_anew and token not in _BLOCK_ENDS:
+                    sequences.append([sequence.pop()])
                 starts_anew = False
                 if not skips_next:
-                    current.append(token)
+                    sequences[-1][-1].commands[-1].append(token)
                 skips_next = False
             elif token[0] in "<>" or token in ("&>", "&>>"):
                 skips_next = True
-            elif token in ("|", "|&") and not anywhere:
-                current = []
+            elif token in ("|", "|&"):
+                sequence[-1].commands.append([])
             else:
-                decided, current = [*decided, current], []
-                starts_anew = token.strip() not in ("&&", "||", ")", "|", "|&")
+                sequence.append(_Pipeline([[]], token == "||"))
+                starts_anew = token.strip() not in ("&&", "||", ")")
     except ValueError:  # a quote that is not closed
         pass
-    return [*decided, current]
+    return sequences
+
+
+def _list_deciding_commands(
+    sequences: list[list[_Pipeline]], *, has_passed: bool
+) -> Iterator[list[str]]:
+    heads = (pipeline.commands[0] for sequence in sequences for pipeline in sequence)
+    options = " ".join(" ".join(argv) for argv in heads if argv[:1] == ["set"])
+    for sequence in sequences if _ERREXIT_RE.search(options) else sequences[-1:]:
+        alternatives = (n for n, each in enumerate(sequence, 1) if each.is_alternative)
+        for pipeline in sequence[max(alternatives, default=0) if has_passed else 0 :]:
+            *earlier, last = pipeline.commands
+            if "pipefail" in options and (has_passed or _are_filters(pipeline.commands[1:])):
+                yield from earlier
+            yield last
+
+
+def _are_filters(commands: list[list[str]]) -> bool:
+    return all(name[0] in _FILTERS for argv in commands if (name := _normalize(argv)))
+
+
+def _name_checks(commands: Iterable[list[str]]) -> tuple[CheckName, ...]:
+    return tuple(name for name in map(_normalize, commands) if name and not _is_lookup(name))
 
 
 def _normalize(argv: list[str]) -> CheckName:

@@ -2,9 +2,10 @@
 
 Commands count in tasks that edit files: elsewhere, a failure may be the very thing to report. A run
 counts if its status is a verdict (see `check_commands`). Its failure is settled by a later success
-of the same program, also as a part of another line. After an edit, only failed tests, linters and
-builds still count: other commands may have been attempts that the edit made obsolete. A presented
-result settles everything. A result is sent back once until the user says something (D78).
+of the same program, if the status of a line shows it: `pytest | tail` settles nothing. After an
+edit, only failed tests, linters and builds still count: other commands may have been attempts that
+the edit made obsolete. A presented result settles everything. A result is sent back once until the
+user says something (D78).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from joey.core.check_commands import (
     CheckName,
     are_variants,
     find_checks,
+    find_passed_checks,
     is_failure,
     is_known_check,
 )
@@ -31,10 +33,18 @@ class FailedCommand(Struct, frozen=True):
     checks: tuple[CheckName, ...]
     status: str
     is_before_edit: bool = False
+    unclear_run: str = ""
+    """A later line that ran it, and whose status does not tell how it ended."""
 
     def describe(self) -> str:
-        edited = " and has not run since the last edit" if self.is_before_edit else ""
         command = to_one_line(self.command, _MAX_COMMAND_CHARS, cut_at_space=True)
+        if self.unclear_run:
+            line = to_one_line(self.unclear_run, _MAX_COMMAND_CHARS, cut_at_space=True)
+            return (
+                f"`{command}` failed ({self.status}). It ran again in `{line}`, whose exit code"
+                " does not show whether it passed."
+            )
+        edited = " and has not run since the last edit" if self.is_before_edit else ""
         return f"`{command}` failed in its last run ({self.status}){edited}."
 
 
@@ -98,19 +108,24 @@ class CompletionFacts:
 
     def _apply_run(self, command: str, event: ev.ToolFinished | ev.CommandEnded) -> None:
         failed = _build_failed_command(command, event.exit_code, event.signal)
-        if event.exit_code == 0 and self.failed_commands:
-            checks = find_checks(command, anywhere=True)
-        elif failed is not None:
-            checks = failed.checks
-        else:
-            return
-        others = (each for each in self.failed_commands if not are_variants(each.checks, checks))
-        self.failed_commands = (*others, failed) if failed is not None else tuple(others)
+        if failed is not None:
+            others = [e for e in self.failed_commands if not are_variants(e.checks, failed.checks)]
+            self.failed_commands = (*others, failed)
+        elif self.failed_commands:
+            passed = find_passed_checks(command) if event.exit_code == 0 else ()
+            rerun = find_checks(command, anywhere=True)
+            self.failed_commands = tuple(
+                structs.replace(each, unclear_run=command)
+                if are_variants(each.checks, rerun)
+                else each
+                for each in self.failed_commands
+                if not are_variants(each.checks, passed)
+            )
 
     def _apply_edit(self) -> None:
         self.has_edits = True
         self.failed_commands = tuple(
-            structs.replace(failed, is_before_edit=True)
+            structs.replace(failed, is_before_edit=True, unclear_run="")
             for failed in self.failed_commands
             if is_known_check(failed.checks)
         )
