@@ -18,13 +18,14 @@ import pytest
 from joey.acp.permissions import build_permission_options, build_permission_tool_call
 from joey.acp.tool_calls import build_prepared_view
 from joey.cli.headless.roo_stream_json import StreamJsonEncoder
-from joey.cli.line_renderer import LineWriter, TaskRenderer, describe_call
+from joey.cli.line_renderer import LineWriter, TaskRenderer
 from joey.core.events import AskOpened, Durable, ToolStarted
 from joey.core.history.ui import build_row
 from joey.core.task_types import APPROVAL_ASKS, AskKind
 from joey.core.wire.event_encoder import FrameEncoder
 from joey.core.wire.frames import encode_frame
 from joey.presentation.questions import build_ask_view
+from joey.presentation.tool_calls import describe_call
 from joey.tui.blocks.task_blocks import build_block
 from joey.tui.widgets.question_panel import build_lines
 from tests.tui.conversation_harness import block_lines

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from joey.testing.script import Turn, call, say
+from joey.testing.script import Turn, call, say, stop
 from joey.testing.server import ModelServer, Request, TurnSelector
 from tests.front.binary import Finished, Joey, reach
 from tests.front.playing import ARTIFACT, run, with_artifact
 from tests.front.steering import steering
 
 ANSWER = Turn(say("The linker is missing.", chunk=5))
+CUT_OFF = Turn(say("The lin"), stop("max_tokens"))
 REMINDER = "[ERROR] You did not use a tool in your previous response!"
 
 
@@ -35,6 +36,48 @@ async def test_a_second_plain_reply_is_the_answer(joey: Joey, protocol: str) -> 
     assert (done.code, done.out) == (0, "The linker is missing.\n")
     assert reminders(server) == [False, True]
     assert "joey: answered · " in done.err
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.parametrize(
+    "second", [ANSWER, Turn(call("attempt_completion", {"result": "The linker is missing."}))]
+)
+async def test_an_answer_that_is_repeated_is_printed_once(joey: Joey, second: Turn) -> None:
+    done, server = await ask(joey, ANSWER, second)
+    assert (done.code, done.out) == (0, "The linker is missing.\n")
+    assert "linker" not in done.err
+    assert "with the whole result, not only what is new in it" in json.dumps(
+        server.requests[1].body["messages"][-1]
+    )
+
+
+async def test_a_plain_reply_that_the_result_does_not_repeat_is_printed(joey: Joey) -> None:
+    end = Turn(call("attempt_completion", {"result": "Install lld."}))
+    done, _ = await ask(joey, ANSWER, end)
+    assert (done.code, done.out) == (0, "Install lld.\n")
+    assert done.err.count("The linker is missing.") == 1
+
+
+@pytest.mark.requirement("engine:loop:plain-answer")
+async def test_a_plain_reply_in_the_last_turn_is_the_answer(joey: Joey) -> None:
+    done, server = await ask(joey, ANSWER, flags=("--max-turns", "1"))
+    assert (done.code, done.out) == (0, "The linker is missing.\n")
+    assert "joey: answered · " in done.err
+    assert len(server.requests) == 1
+
+
+async def test_a_plain_reply_in_the_last_turn_is_no_answer_after_an_edit(joey: Joey) -> None:
+    edit = Turn(call("write_to_file", {"path": "a.txt", "content": "x"}))
+    last = Turn(say("Now I run the tests."))
+    done, _ = await ask(joey, edit, last, flags=("-y", "--max-turns", "2"))
+    assert (done.code, done.out) == (53, "")
+    assert "  Now I run the tests.\n" in done.err
+
+
+async def test_a_reply_that_was_cut_off_in_the_last_turn_is_no_answer(joey: Joey) -> None:
+    done, _ = await ask(joey, CUT_OFF, flags=("--max-turns", "1"))
+    assert (done.code, done.out) == (53, "")
+    assert "  The lin\n" in done.err
 
 
 @pytest.mark.requirement("engine:loop:plain-answer")

@@ -18,10 +18,10 @@ from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.task_types import APPROVAL_ASKS, AskKind, CallEnding, Response, RowKind
-from joey.core.tool_calls import COMMAND_TOOL_NAME, CallKind, get_summary
+from joey.core.tool_calls import COMMAND_TOOL_NAME, get_summary
 from joey.presentation import phrases, questions
 from joey.presentation.text import Piece, get_terminal_width, sanitize, to_one_line, wrap_pieces
-from joey.presentation.tool_calls import CommandOutputPreview, render_call_card
+from joey.presentation.tool_calls import CommandOutputPreview, describe_call, render_call_card
 
 BRIEF_WIDTH = 120
 """Of lines that are cut, where there is no terminal."""
@@ -189,6 +189,8 @@ class TaskRenderer:
         self._should_echo = echo
         self._prefix = prefix
         self._announced_retry_ts: int | None = None
+        self._held_texts: dict[str, None] = {}
+        """Brief: texts that are printed unless the result repeats them."""
         self._streams: dict[int, StreamedText] = {}
         """Rows of text and reasoning of the latest reply, by `ts`."""
         self._command_output: CommandOutputPreview | None = None
@@ -209,6 +211,8 @@ class TaskRenderer:
             case ev.ModeSwitched(mode=mode):
                 self._print_note(f"now in {mode} mode")
             case _ if self._writer.is_brief:
+                if isinstance(event, ev.TaskFinished | ev.TaskAborted | ev.TaskFailed):
+                    self._print_held_texts()
                 self._render_brief(event)
             case _ if type(event) in ev.TRANSIENT_EVENTS:
                 self._render_transient(event)
@@ -222,7 +226,7 @@ class TaskRenderer:
             case ev.ReplyReceived():
                 for placed in event.parts:
                     if isinstance(placed.part, TextPart) and placed.part.text.strip():
-                        self._print_note(_shorten(placed.part.text))
+                        self._held_texts[placed.part.text.strip()] = None
             case ev.ToolStarted(tool=tool) if tool != COMPLETION_TOOL_NAME:
                 self.print(describe_call(event), cut=True)
             case ev.AskOpened(ask=kind) if kind in APPROVAL_ASKS or kind is AskKind.FOLLOWUP:
@@ -300,11 +304,17 @@ class TaskRenderer:
 
     def print(self, text: str, style: str = "", *, cut: bool = False) -> None:
         """With `cut`, no more of it than fits in a line where lines are brief."""
+        self._print_held_texts()
         self._focus()
         if cut and self._writer.is_brief:
             self._writer.print_cut(self._prefix + text)
         else:
             self._writer.print((self._prefix + text, style))
+
+    def _print_held_texts(self) -> None:
+        held, self._held_texts = self._held_texts, {}
+        for text in held:
+            self._print_note(_shorten(text))
 
     def _print_note(self, text: str) -> None:
         self.print(f"  {text}" if self._writer.is_brief else text, "dim", cut=True)
@@ -425,6 +435,10 @@ class TaskRenderer:
 
     def _render_row(self, event: ev.RowAdded) -> None:
         match event.say:
+            case RowKind.COMPLETION_RESULT if self._writer.is_brief:
+                if not self._prefix:  # it is printed when the run ends
+                    held = (text for text in self._held_texts if text not in event.text)
+                    self._held_texts = dict.fromkeys(held)
             case RowKind.ERROR:
                 self._print_error(_shorten(phrases.describe_error(event.text)))
             case RowKind.HOOK_MESSAGE:
@@ -525,14 +539,6 @@ class TaskTreeRenderer:
         if len(self._active_task_ids) <= 1:
             self._streamed_rows.add(row)
         return row in self._streamed_rows
-
-
-def describe_call(event: ev.ToolStarted | ev.AskOpened) -> str:
-    """A call in a line."""
-    summary = get_summary(event)
-    if summary.kind is CallKind.EXECUTE:
-        return f"$ {summary.subject}"
-    return f"· {_shorten(f'{summary.headline} {summary.arguments}')}"
 
 
 def _shorten(text: str) -> str:

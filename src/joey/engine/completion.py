@@ -136,7 +136,7 @@ async def _check_facts(task: Task) -> None:
     facts = task.recorder.projection.completion_facts
     if facts.was_sent_back or task.runtime.settings.confirm_completion == "off":
         return
-    if task.run_limits is not None and not task.run_limits.has_turn_left:
+    if not _has_turn_left(task):
         return
     found = [failed.describe() for failed in facts.failed_commands if facts.has_edits]
     running = _list_running_checks(task)
@@ -218,7 +218,7 @@ async def process_plain_reply(
         failures.record_failure((problem.partition("\n")[0],))
         return Continue((TextBlock(problem),))
     row_ts = max(texts)
-    if len(texts_so_far) == 1 and task.mode.can_edit_or_run:
+    if len(texts_so_far) == 1 and task.mode.can_edit_or_run and not _is_last_word(task):
         text = messages_to_model.render_no_tool_used(task.protocol, can_ask=_can_ask(task))
         return Continue((TextBlock(text),))
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
@@ -286,6 +286,15 @@ def _list_unfinished_commands(
 def list_available_tools(task: Task) -> list[str]:
     specs = task.runtime.build_tool_specs(task.mode, task.protocol, task.working_conditions)
     return [spec.name for spec in specs]
+
+
+def _is_last_word(task: Task) -> bool:
+    """The model cannot be reminded, and leaves no edit half-done."""
+    return not _has_turn_left(task) and not task.recorder.projection.completion_facts.has_edits
+
+
+def _has_turn_left(task: Task) -> bool:
+    return task.run_limits is None or task.run_limits.has_turn_left
 
 
 def _can_ask(task: Task) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from joey.core.events import AskOpened, ToolStarted
 from joey.core.text import sanitize, split_lines
 from joey.core.tool_calls import CallKind, ToolCallSummary, get_summary
-from joey.presentation.text import Piece
+from joey.presentation.text import Piece, to_one_line
 
 MAX_DIFF_LINES = 40
 """Of a change that the rules allow."""
@@ -16,6 +16,7 @@ MAX_ASK_DIFF_LINES = 400
 """Of a change that a user is asked about."""
 OUTPUT_HEAD_LINES = 20
 OUTPUT_TAIL_LINES = 5
+_MAX_LINE_CHARS = 400
 
 
 def render_call_card(event: ToolStarted | AskOpened, *, is_ask: bool) -> list[Piece]:
@@ -79,3 +80,11 @@ class CommandOutputPreview:
         if self._omitted_count:
             yield f"… {self._omitted_count} lines left out …"
         yield from self._tail_lines
+
+
+def describe_call(event: ToolStarted | AskOpened) -> str:
+    """A call in a line."""
+    summary = get_summary(event)
+    if summary.kind is CallKind.EXECUTE:
+        return f"$ {summary.subject}"
+    return f"· {to_one_line(f'{summary.headline} {summary.arguments}', _MAX_LINE_CHARS)}"

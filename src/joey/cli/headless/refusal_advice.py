@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from joey.cli.line_renderer import describe_call
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow, BoundarySetting
@@ -14,6 +13,7 @@ from joey.core.permissions.reasons import ReasonKind
 from joey.core.permissions.shell import Words, parse_plain_commands
 from joey.core.settings import Settings
 from joey.core.tool_calls import COMMAND_TOOL_NAME
+from joey.presentation.tool_calls import describe_call
 
 _BOUNDARY_ADVICE = {
     BoundarySetting.READ_OUTSIDE: "-y does not read private files outside the workspace: add"

@@ -59,7 +59,7 @@ _WAIT_S = 300
 _NEXT_STEPS = """\
 # Next Steps
 
-- If the task is done, call attempt_completion with the result.
+- If the task is done, call attempt_completion with the whole result, not only what is new in it.
 - If you need information that only the user has, call ask_followup_question.
 - Otherwise, call the tool for your next step.
 
