@@ -10,10 +10,9 @@ The sandbox's fork server imports this module: the standard library only.
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from fnmatch import translate
-from functools import cache, lru_cache
+from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from joey.core.text import compile_regex
 
@@ -121,6 +120,13 @@ _NAME_PREFIXES = tuple(
 _NAME_SUFFIXES = tuple(
     name[1:] for name in PROTECTED_GLOBS if name[0] == "*" and not _WILDCARD_RE.search(name[1:])
 )
+_INNER_GLOBS = tuple(
+    (max(_WILDCARD_RE.split(glob), key=len), glob)
+    for glob in PROTECTED_GLOBS
+    if _WILDCARD_RE.search(glob[1:-1]) or glob[0] == glob[-1] == "*"
+)
+"""Those with wildcards inside or at both ends, each after its longest literal part: most names have
+none of these, and to compile the globs takes long."""
 _IGNORABLE_CHARS_RE = compile_regex(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
@@ -158,15 +164,4 @@ def _is_protected_name(name: str) -> bool:
         return False  # the folder itself
     if name in _EXACT_NAMES or name.startswith(_NAME_PREFIXES) or name.endswith(_NAME_SUFFIXES):
         return True
-    return _compile_wildcards().match(name) is not None
-
-
-@cache
-def _compile_wildcards() -> re.Pattern[str]:
-    """Those with wildcards inside or at both ends; to compile all the others too takes long."""
-    wild = (
-        name
-        for name in PROTECTED_GLOBS
-        if _WILDCARD_RE.search(name[1:-1]) or name[0] == name[-1] == "*"
-    )
-    return re.compile("|".join(map(translate, wild)))
+    return any(part in name and fnmatchcase(name, glob) for part, glob in _INNER_GLOBS)

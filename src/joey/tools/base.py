@@ -37,7 +37,7 @@ from joey.tools.parameters import (
     build_native_schema,
     coerce_argument,
     convert_arguments,
-    get_fields,
+    list_required_parameters,
 )
 
 
@@ -169,7 +169,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
 
     def describe_to_parser(self, name: str, *, is_callable: bool = True) -> KnownTool:
         """The tool under one of its names, for the parsers of calls."""
-        required = [field.encode_name for field in get_fields(self.params) if field.required]
+        required = list_required_parameters(self.params)
         return KnownTool(
             name=name,
             parameters=self.xml_tags,

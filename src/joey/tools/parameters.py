@@ -72,6 +72,13 @@ def build_missing_parameter_error(tool: str, parameter: str) -> ArgumentError:
     )
 
 
+def list_required_parameters(kind: type[Struct]) -> list[str]:
+    """Quicker than by the fields, whose types have to be evaluated."""
+    names, defaults = kind.__struct_encode_fields__, kind.__struct_defaults__
+    values = [msgspec.NODEFAULT] * (len(names) - len(defaults)) + [*defaults]
+    return [name for name, value in zip(names, values, strict=True) if value is msgspec.NODEFAULT]
+
+
 @cache
 def get_fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
     return msgspec.structs.fields(kind)

@@ -73,6 +73,8 @@ _END_TOKENS_RE = compile_regex(
 
 def strip_end_tokens(text: str) -> str:
     """The text without the tokens of a chat template that end it."""
+    if not text[-_MAX_END_CHARS:].rstrip().endswith(">"):
+        return text
     tokens = _END_TOKENS_RE.search(text, max(0, len(text) - _MAX_END_CHARS))
     return text if tokens is None else text[: tokens.start()]
 
@@ -311,31 +313,45 @@ class ReasoningFinder(ThinkTagReader):
 _TAG_START_RE = compile_regex(r"[<`\[◁]")
 
 
+_KEY_LENGTH = 3
+
+
 class TagMatcher:
-    """A set of literal tags to look for, and how to see that one may have begun."""
+    """A set of literal tags to look for, and how to see that one may have begun.
+
+    Tags are found by their first characters: a regular expression of all of them would take longer
+    to compile than a short run takes to read its replies.
+    """
 
     def __init__(self, tags: frozenset[str]) -> None:
         self._tags = tags
-        longest_first = sorted(tags, key=lambda tag: (-len(tag), tag))
-        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
-        self._tag_prefixes = frozenset(tag[:end] for tag in tags for end in range(1, len(tag)))
-        self._max_tag_length = len(longest_first[0])
+        self._tags_by_start: dict[str, list[str]] = {}
+        for tag in sorted(tags, key=len, reverse=True):
+            self._tags_by_start.setdefault(tag[:_KEY_LENGTH], []).append(tag)
+        self._max_tag_length = max(map(len, tags))
 
     def including(self, tags: frozenset[str]) -> TagMatcher:
         return get_tag_matcher(self._tags | tags)
 
     def find(self, text: str, pos: int) -> tuple[int, str]:
         """Where the first tag is, and which; or where one may have begun, and nothing."""
-        if _TAG_START_RE.search(text, pos) is None:  # most pieces of a reply
-            return len(text), ""
-        match = self._pattern.search(text, pos)
-        if match is not None:
-            return match.start(), match[0]
-        near_end = max(pos, len(text) - self._max_tag_length + 1)
-        for start in _TAG_START_RE.finditer(text, near_end):
-            if text[start.start() :] in self._tag_prefixes:
-                return start.start(), ""
-        return len(text), ""
+        begun_at = len(text)
+        for start in _TAG_START_RE.finditer(text, pos):
+            at = start.start()
+            for tag in self._tags_by_start.get(text[at : at + _KEY_LENGTH], ()):
+                if text.startswith(tag, at):
+                    return at, tag
+            if begun_at == len(text) and self._may_begin(text[at : at + self._max_tag_length]):
+                begun_at = at
+        return begun_at, ""
+
+    def _may_begin(self, text: str) -> bool:
+        """Whether the text, which reaches to the end of what was read, begins a tag."""
+        if len(text) == self._max_tag_length:
+            return False
+        key = text[:_KEY_LENGTH]
+        tags = self._tags if len(key) < _KEY_LENGTH else self._tags_by_start.get(key, ())
+        return any(tag.startswith(text) for tag in tags)
 
 
 @lru_cache(maxsize=1024)
