@@ -174,6 +174,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:doctor": Requirement(
         "D77", "`joey doctor` prints window, abilities and speed of each local server."
     ),
+    "local:models": Requirement(
+        "D77", "`joey models` lists the windows that local servers tell, of all if none is chosen."
+    ),
+    "local:address-asked": Requirement(
+        "D77", "A server at a local address is asked for its window, whatever kind it is."
+    ),
     "local:lean": Requirement(
         "D77", "Below 24,000 tokens prompt and tools are lean, so that a window of 8k is enough."
     ),

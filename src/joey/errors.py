@@ -176,6 +176,7 @@ class ProviderError(UserError):
         retry_after: float | None = None,
         context_window: int | None = None,
         response: str = "",
+        advice: str = "",
     ) -> None:
         super().__init__(message)
         self.response = response
@@ -187,6 +188,8 @@ class ProviderError(UserError):
         """Seconds the service asked us to wait."""
         self.context_window = context_window
         """Tokens that the model takes, where a refusal names them."""
+        self.advice = advice
+        """How to start a local server so that it takes what it refused; part of the message."""
 
 
 class TaskStateError(JoeyError):

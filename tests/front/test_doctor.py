@@ -76,8 +76,13 @@ async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
     async with small_web(OLLAMA) as web:
         found = await findings(joey, OLLAMA_HOST=web.url)
     local = found["Local models"]
-    assert local["found"].startswith(f"ollama at {web.url}/v1: qwen3-coder:30b, llama4:8b")
-    assert local["advice"] == "To use it: joey --provider ollama -m qwen3-coder:30b"
+    assert local["found"].splitlines() == [
+        "1 server",
+        f"ollama at {web.url}/v1",
+        "  qwen3-coder:30b: window unknown",
+        "  llama4:8b: window unknown",
+        "  To use it: joey --provider ollama -m qwen3-coder:30b",
+    ]
 
 
 def test_too_little_disk_space_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -312,34 +312,3 @@ async def test_a_server_error_that_cannot_heal_is_not_retried(joey: Joey) -> Non
         assert len(server.chats) == 1
     assert done.code == 1
     assert "roles must alternate" in done.err
-
-
-@pytest.mark.requirement("local:doctor")
-async def test_doctor_reports_window_abilities_and_speed(joey: Joey) -> None:
-    document = {"usage": {"completion_tokens": 16}, "timings": {"predicted_per_second": 42.25}}
-    pages = {
-        "/api/tags": {"models": [{"name": "my-model"}]},
-        "/api/show": show_ollama(abilities=()),
-        "/api/ps": run_ollama(65536),
-    }
-    async with local_model_server(pages, [refuse(200, document)]) as server:
-        env = {**joey.env, "OLLAMA_HOST": server.url}
-        done = await joey.run("doctor", "--json", env=env)
-    found = {each["name"]: each for each in done.json["findings"]}["Local models"]
-    facts = "my-model (window 65,536, no tools: calls as XML, 42.2 tokens/s)"
-    assert facts in found["found"]
-
-
-@pytest.mark.requirement("local:doctor")
-async def test_doctor_warns_of_a_window_in_which_no_task_fits(joey: Joey) -> None:
-    pages = {
-        "/api/tags": {"models": [{"name": "my-model"}]},
-        "/api/show": show_ollama(2048),
-        "/api/ps": {"models": []},
-    }
-    async with local_model_server(pages) as server:
-        env = {**joey.env, "OLLAMA_HOST": server.url}
-        done = await joey.run("doctor", "--json", env=env)
-    found = {each["name"]: each for each in done.json["findings"]}["Local models"]
-    assert found["status"] == "warn"
-    assert "too small for joey: set `contextWindow` of the profile to 32768" in found["advice"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from msgspec import Struct, structs
 
 from joey.app.model_choice import ModelFlags
 from joey.config.home import resolve_home_and_env
-from joey.config.profiles import find_base_url, load_profiles
-from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec, ServedModel
+from joey.config.profiles import find_base_url, is_same_address, load_profiles
+from joey.core.models import ApiProtocol, ModelInfo
 from joey.core.settings import Profile
 from joey.core.text import compile_regex
 from joey.errors import (
@@ -53,6 +53,8 @@ class ListedModel(Struct, frozen=True):
     """`catalogue`, `server`, or both."""
     is_default: bool = False
     """A task gets it unless flags say otherwise."""
+    provider: str = ""
+    """Where the list has models of several."""
 
 
 class ModelList(Struct, frozen=True):
@@ -136,7 +138,7 @@ async def request_models(
         url = f"{url.removesuffix('/messages')}/models?limit=100"
     else:
         url = f"{url.removesuffix('/chat/completions')}/models"
-    return await http_get(url, env, seconds, _build_headers(profile))
+    return await http_get(url, env, seconds, build_service_headers(profile))
 
 
 async def find_missing_endpoint(
@@ -146,11 +148,11 @@ async def find_missing_endpoint(
     what a service expects, so this proves nothing; most say so, and thereby that they are there.
     Raises ProviderError, ConfigError."""
     url = build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
-    status = (await http_get(url, env, seconds, _build_headers(profile))).status
+    status = (await http_get(url, env, seconds, build_service_headers(profile))).status
     return url if status == HTTP_NOT_FOUND else None
 
 
-def _build_headers(profile: Profile) -> dict[str, str]:
+def build_service_headers(profile: Profile) -> dict[str, str]:
     if find_provider_spec(profile.provider).api_protocol is ApiProtocol.ANTHROPIC:
         key = build_headers(profile.api_key, legacy=should_use_legacy_api(profile))
     else:
@@ -175,6 +177,8 @@ class LocalServer(Struct, frozen=True):
     """What it offers; none when nothing is loaded or pulled yet."""
     is_loading: bool = False
     """It is there, and answers nothing before its model is loaded."""
+    profile: str = ""
+    """The profile that names this address, unless the provider alone leads to it."""
 
     @property
     def is_local(self) -> bool:
@@ -183,39 +187,48 @@ class LocalServer(Struct, frozen=True):
     @property
     def flags(self) -> tuple[str, ...]:
         """What to write on the command line to use it."""
-        return ("--provider", self.provider, "-m", self.models[0] if self.models else "NAME")
+        place = ("--profile", self.profile) if self.profile else ("--provider", self.provider)
+        return (*place, "-m", self.models[0] if self.models else "NAME")
 
 
-async def find_local_servers(env: Mapping[str, str]) -> list[LocalServer]:
-    """Those that answer now, in the order of the list of providers. Raises nothing."""
-    found = await asyncio.gather(*(_probe_local_server(kind, env) for kind in LOCAL_PROVIDERS))
+async def find_local_servers(
+    env: Mapping[str, str], profiles: Iterable[Profile] = ()
+) -> list[LocalServer]:
+    """Those that answer now, in the order of the list of providers; then those at the addresses of
+    the profiles. Raises nothing."""
+    places = []
+    for kind in LOCAL_PROVIDERS:
+        url = find_base_url(kind, env) or kind.base_url
+        places.append(Profile(name="", provider=kind.name, base_url=url))
+    for profile in profiles:
+        if not any(is_same_address(profile.base_url, place.base_url) for place in places):
+            places.append(profile)
+    found = await asyncio.gather(*(_probe_local_server(place, env) for place in places))
     return [server for server in found if server is not None]
 
 
-async def _probe_local_server(kind: ProviderSpec, env: Mapping[str, str]) -> LocalServer | None:
-    base = find_base_url(kind, env) or kind.base_url
+async def _probe_local_server(place: Profile, env: Mapping[str, str]) -> LocalServer | None:
     try:
-        return await _ask_local_server(kind, base, env, LOCAL_TIMEOUT_S)
+        return await _ask_local_server(place, env, LOCAL_TIMEOUT_S)
     except UserError:
         return None  # nobody is there: the usual case
 
 
-async def _ask_local_server(
-    kind: ProviderSpec, base: str, env: Mapping[str, str], seconds: float
-) -> LocalServer:
+async def _ask_local_server(place: Profile, env: Mapping[str, str], seconds: float) -> LocalServer:
     """Raises UserError: it does not answer, or not as such a server does."""
-    base = base.rstrip("/")
+    base = (place.base_url or find_provider_spec(place.provider).base_url).rstrip("/")
     root = base.removesuffix("/v1")
-    is_ollama = kind.name == "ollama"
+    is_ollama = place.provider == "ollama"
     url = f"{root}/api/tags" if is_ollama else f"{base}/models"
-    answer = await http_get(url, env, seconds)
+    answer = await http_get(url, env, seconds, build_service_headers(place))
+    server = LocalServer(place.provider, f"{root}/v1" if is_ollama else base, (), False, place.name)
     if answer.status == HTTP_LOADING and b"oading model" in answer.body:
-        return LocalServer(kind.name, base, (), is_loading=True)
+        return structs.replace(server, is_loading=True)
     names = parse_model_names(answer, "models", "name") if is_ollama else parse_model_names(answer)
     if names is None:
-        raise UserError(f"{base} does not list its models as {kind.name} does.")
+        raise UserError(f"{base} does not list its models as {place.provider} does.")
     chat = [name for name in names if _EMBEDDING_MODEL_RE.search(name) is None]
-    return LocalServer(kind.name, f"{root}/v1" if is_ollama else base, tuple(chat or names))
+    return structs.replace(server, models=tuple(chat or names))
 
 
 async def ask_named_server(
@@ -234,7 +247,8 @@ async def ask_named_server(
         names = await fetch_offered_models(profile, env)
         return LocalServer(kind.name, base, tuple(names))
     try:
-        return await _ask_local_server(kind, base, env, REQUEST_TIMEOUT_S)
+        named = structs.replace(profile, name="")
+        return await _ask_local_server(named, env, REQUEST_TIMEOUT_S)
     except ProviderError as error:
         if error.code != NOT_RUNNING_CODE:
             raise
@@ -242,43 +256,6 @@ async def ask_named_server(
 
         address = parse_url(base).host_and_port
         raise UserError(describe_not_running(kind.name, address, "")) from error
-
-
-class ServerReport(Struct, frozen=True):
-    """A server that was found, and what it says about its first model."""
-
-    server: LocalServer
-    served: ServedModel | None = None
-    tokens_per_second: float | None = None
-    """None if the model is not loaded, or too slow to measure."""
-
-
-async def inspect_local_servers(env: Mapping[str, str]) -> list[ServerReport]:
-    """Those that answer now, with the abilities and the speed of their models. Raises nothing."""
-    servers = await find_local_servers(env)
-    return list(await asyncio.gather(*(_inspect_server(server, env) for server in servers)))
-
-
-async def _inspect_server(server: LocalServer, env: Mapping[str, str]) -> ServerReport:
-    from joey.providers.local_server import ask_about_model, measure_speed
-
-    if not server.models:
-        return ServerReport(server)
-    client = HttpClient(environ=env)
-    headers = {"content-type": "application/json"}
-    asked = (server.provider, server.base_url.removesuffix("/v1"), headers, server.models[0])
-    try:
-        served = await ask_about_model(*asked, client)
-        return ServerReport(server, served, await measure_speed(*asked, client))
-    finally:
-        await client.close()
-
-
-def get_window_advice(provider: str, model: str) -> str:
-    """How to get a larger window from a local server."""
-    from joey.providers.server_advice import get_window_advice as get_advice
-
-    return get_advice(provider, model)
 
 
 def parse_model_names(

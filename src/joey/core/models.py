@@ -141,6 +141,31 @@ class ServedModel(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Tokens that the model could take, where a request may say how many."""
     native_tools: bool | None = None
     images: bool | None = None
+    thinking: bool | None = None
+    server: str = ""
+    """The kind of server, as `--provider` names it, where only an address was given."""
+
+
+class Speed(Struct, frozen=True):
+    """Tokens per second; None where the server does not tell."""
+
+    output: float | None = None
+    prompt: float | None = None
+    is_timeout: bool = False
+
+
+class ModelFacts(Struct, frozen=True):
+    """A model in a local server's list."""
+
+    id: str
+    served: ServedModel | None = None
+    is_loaded: bool | None = None
+    """None if the server does not say."""
+    loaded_window: int | None = None
+    is_chat: bool = True
+    """False for models that only compute embeddings."""
+    speed: Speed | None = None
+    """None unless it was measured."""
 
 
 class ToolSpec(Struct, frozen=True):

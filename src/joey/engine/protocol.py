@@ -55,7 +55,7 @@ def apply_named_protocol(task: Task, protocol: ToolProtocol) -> None:
         _publish_change(task, protocol, ProtocolChangeReason.USER)
 
 
-def change_after_refusal(task: Task) -> bool:
+def change_after_refusal(task: Task, advice: str = "") -> bool:
     """After the service refused tools: whether the task can go on in XML."""
     if task.recorder.projection.is_protocol_named or task.protocol is ToolProtocol.XML:
         return False
@@ -65,6 +65,8 @@ def change_after_refusal(task: Task) -> bool:
         RowKind.ERROR,
         f"The service does not take tools for {model}; calling tools by XML tags from now on.",
     )
+    if advice:
+        task.add_row(RowKind.ERROR, advice)
     _publish_change(task, ToolProtocol.XML, ProtocolChangeReason.TOOLS_REFUSED)
     return True
 

@@ -76,7 +76,9 @@ async def request_reply_with_retry(
             ):
                 recoveries += 1
                 blocks = await recover_from_overflow(task, error.context_window)
-            elif error.failure is ProviderFailureKind.TOOLS_REFUSED and change_after_refusal(task):
+            elif error.failure is ProviderFailureKind.TOOLS_REFUSED and change_after_refusal(
+                task, error.advice
+            ):
                 pass  # the same again, in XML
             elif wait is None:
                 blocks = await _ask_to_retry(task, error)

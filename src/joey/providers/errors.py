@@ -52,6 +52,19 @@ _TOOLS_REFUSED_RE = compile_regex(
     re.IGNORECASE,
 )
 """Ollama, DeepSeek and xAI; OpenAI, Groq and Alibaba; vLLM; Gemini; OpenRouter; llama.cpp."""
+TOOL_CHOICE_FLAG = "--enable-auto-tool-choice"
+_VLLM_PARSERS = (
+    (r"qwen-?3-?(?:coder|\.5)", "qwen3_coder"),
+    (r"qwen|hermes", "hermes"),
+    (r"stral|mixtral", "mistral"),
+    (r"llama-?4", "llama4_pythonic"),
+    (r"llama", "llama3_json"),
+    (r"gpt-oss", "openai"),
+    (r"glm-4", "glm45"),
+    (r"kimi-k2", "kimi_k2"),
+    (r"deepseek-v3", "deepseek_v3"),
+)
+"""What vLLM calls the parsers of calls in the formats of model families."""
 _PERMANENT_RE = compile_regex(
     r"requires --\w|jinja|chat template|does not support|not supported|unsupported"
     r"|more system memory|model .{0,80}not found",
@@ -274,9 +287,11 @@ def _build_provider_error(
     service: ServiceInfo, status: int, said: _ErrorDetails, wait: float | None, response: str
 ) -> ProviderError:
     failure = _classify_failure(status, said)
-    window = None
+    window, advice = None, ""
     if failure is ProviderFailureKind.CONTEXT_OVERFLOW:
         window = _STATED_WINDOW_RE.search(said.message)
+    if failure is ProviderFailureKind.TOOLS_REFUSED:
+        advice = build_tools_advice(service.model, said.message)
     return ProviderError(
         _format_error_message(service, failure, status, said),
         failure=failure,
@@ -285,6 +300,22 @@ def _build_provider_error(
         retry_after=wait,
         context_window=int(next(filter(None, window.groups()))) if window else None,
         response=response,
+        advice=advice,
+    )
+
+
+def build_tools_advice(model: str, refusal: str) -> str:
+    """How to start a server so that it takes tools, if its refusal names a flag; else empty."""
+    if "--jinja" in refusal:
+        return "For native calls, start llama-server with --jinja."
+    if TOOL_CHOICE_FLAG not in refusal:
+        return ""
+    name = model.lower().rpartition("/")[2]
+    parser = next((word for pattern, word in _VLLM_PARSERS if re.search(pattern, name)), "PARSER")
+    where = " (vLLM's page on tool calling names the parser)" if parser == "PARSER" else ""
+    return (
+        f"For native calls, run: vllm serve {model} {TOOL_CHOICE_FLAG}"
+        f" --tool-call-parser {parser}{where}"
     )
 
 
@@ -333,7 +364,9 @@ def _format_error_message(
         case ProviderFailureKind.CONTEXT_OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
         case ProviderFailureKind.TOOLS_REFUSED:
-            return f"{who} does not take tools for {service.model}. Use --protocol xml. {says}"
+            advice = build_tools_advice(service.model, said.message)
+            text = f"{who} does not take tools for {service.model}. Use --protocol xml. {says}"
+            return f"{text} {advice}".rstrip()
         case ProviderFailureKind.QUOTA:
             return f"The account at {who} has no credit left for this. {says}"
         case ProviderFailureKind.RATE_LIMIT:

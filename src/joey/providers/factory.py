@@ -50,11 +50,13 @@ def make_provider(
         from joey.providers.anthropic import AnthropicProvider
 
         return AnthropicProvider(profile, model, http, route, refusal_memory)
-    if kind.is_local:
+    if kind.is_local or (kind.name == "openai" and _is_own_model(profile)):
         from joey.providers.local_server import LocalServerProvider
         from joey.providers.ollama import OllamaProvider
 
-        provider = OllamaProvider if kind.name == "ollama" else LocalServerProvider
+        # At an address alone there may be any of them.
+        is_other = kind.is_local and kind.name != "ollama"
+        provider = LocalServerProvider if is_other else OllamaProvider
         return provider(profile, model, http, route, served_models, refusal_memory)
     from joey.providers.openai import OpenAiProvider
 
@@ -64,10 +66,14 @@ def make_provider(
 def _is_own_model(profile: Profile) -> bool:
     """A model with open weights at a loopback or private address costs nothing; others can only be
     reached there through a gateway that pays for them."""
-    if not profile.base_url or _CLOSED_MODEL_RE.search(profile.model.lower()):
-        return False
+    is_closed = _CLOSED_MODEL_RE.search(profile.model.lower())
+    return bool(profile.base_url) and not is_closed and is_local_address(profile.base_url or "")
+
+
+def is_local_address(base_url: str) -> bool:
+    """Whether it is on this machine or in a private network."""
     try:
-        host = parse_url(profile.base_url).host
+        host = parse_url(base_url).host
     except ConfigError:
         return False
     if not host[:1].isdecimal() and ":" not in host:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ServedModel
@@ -34,14 +34,14 @@ class OllamaProvider(LocalServerProvider):
 
     @property
     def window_advice(self) -> str:
-        return super().window_advice if self._has_own_wire else OLLAMA_RESTART_ADVICE
+        if self._kind == "ollama" and not self._has_own_wire:
+            return OLLAMA_RESTART_ADVICE
+        return super().window_advice
 
     def _apply(self, served: ServedModel) -> None:
-        wanted, largest = self._profile.context_window, served.max_context_window
-        if wanted:  # a request may ask for it
-            served = structs.replace(served, context_window=min(wanted, largest or wanted))
         super()._apply(served)
-        if self._request_builder is None and largest is not None:
+        is_ollama = self._kind == "ollama" and served.max_context_window is not None
+        if is_ollama and self._request_builder is None:
             self._has_own_wire = True
             self._document_key = "message"
             self._url = f"{self._root_url}/api/chat"

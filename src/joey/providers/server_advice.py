@@ -12,6 +12,7 @@ _WINDOW_ADVICE = {
     "llamacpp": "restart it with `llama-server -c {window}`",
     "vllm": "restart it with `vllm serve {model} --max-model-len {window}`",
 }
+SERVER_KINDS = tuple(_WINDOW_ADVICE)
 _START_COMMANDS = {
     "ollama": "ollama serve",
     "lmstudio": "lms server start",
@@ -25,7 +26,8 @@ OLLAMA_RESTART_ADVICE = f"restart it with `OLLAMA_CONTEXT_LENGTH={ADVISED_WINDOW
 
 
 def get_window_advice(kind: str, model: str) -> str:
-    return _WINDOW_ADVICE[kind].format(model=model, window=ADVISED_WINDOW)
+    """How to get a larger window; empty for a server of an unknown kind."""
+    return _WINDOW_ADVICE.get(kind, "").format(model=model, window=ADVISED_WINDOW)
 
 
 def describe_not_running(kind: str, address: str, model: str) -> str:

@@ -44,13 +44,19 @@ HEALTH_CHECKS: tuple[HealthCheck, ...] = (
     HealthCheck("Profiles", doctor_checks.check_profiles, doctor_checks.repair_profiles),
     HealthCheck("Keys", doctor_checks.check_api_keys),
     HealthCheck("Local models", doctor_checks.check_local_servers, needs_network=True),
-    HealthCheck("Model", doctor_checks.check_model),
+    HealthCheck("Model", doctor_checks.check_model, run_offline=doctor_checks.check_model_offline),
     HealthCheck("Connection", doctor_checks.check_connection, needs_network=True),
 )
 
 
 def run_doctor(arguments: Namespace) -> ExitCode:
-    checks = [each for each in HEALTH_CHECKS if not (arguments.offline and each.needs_network)]
+    checks: Sequence[HealthCheck] = HEALTH_CHECKS
+    if arguments.offline:
+        checks = [
+            structs.replace(check, run=check.run_offline or check.run)
+            for check in HEALTH_CHECKS
+            if not check.needs_network
+        ]
     findings = run_checks(checks, fix=arguments.fix)
     failed = any(finding.status is FindingStatus.FAIL for finding in findings)
     if arguments.json:

@@ -24,14 +24,12 @@ from joey.app import doctor, resolve_joey_home
 from joey.app.customizations import list_active_hooks, open_customizations
 from joey.app.doctor import find_keys
 from joey.app.features import find_chromium
+from joey.app.local_models import MEASURE_TIMEOUT_S, ServerReport, inspect_local_servers
 from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.models import (
     HTTP_NOT_FOUND,
     LOCAL_PROVIDERS,
-    ServerReport,
     find_missing_endpoint,
-    get_window_advice,
-    inspect_local_servers,
     request_models,
 )
 from joey.app.options import make_options
@@ -39,7 +37,7 @@ from joey.app.profiles import ProfileAdmin
 from joey.app.sandbox import detect_sandbox
 from joey.app.settings import SettingsAdmin
 from joey.cli.arguments import EDIT_SETTINGS_COMMAND
-from joey.core.models import MIN_WINDOW_TOKENS
+from joey.core.models import MIN_WINDOW_TOKENS, SMALL_WINDOW_TOKENS, ModelFacts, ServedModel
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError, UserError
@@ -93,6 +91,8 @@ class HealthCheck(Struct, frozen=True):
     """Sets right what is safe to set right; a sentence about each thing."""
     needs_network: bool = False
     """It opens connections, if only to this machine."""
+    run_offline: Callable[[], Finding] | None = None
+    """What `--offline` runs instead."""
 
 
 def check_python() -> Finding:
@@ -342,8 +342,10 @@ def check_api_keys() -> Finding:
         found = find_keys(os.environ)
     except ConfigError as error:
         return _fail("profiles.json cannot be read", str(error))
+    if not found and _is_local_model_chosen():
+        return _ok("none, and a local model needs none")
     if not found:
-        advice = "Set a key, joey profiles add, or use a model server of this machine."
+        advice = "Set a key, run joey profiles add, or use a local model server."
         return _warn("no key is set, and none in a profile", advice)
     wrong = [f"{key.source}: {key.error}" for key in found if key.error]
     listed = ", ".join(key.source for key in found)
@@ -351,6 +353,13 @@ def check_api_keys() -> Finding:
         advice = f"Set it again, as the provider shows it: {'; '.join(wrong)}."
         return _warn(listed, advice)
     return _ok(listed)
+
+
+def _is_local_model_chosen() -> bool:
+    try:
+        return ProfileAdmin().is_local(_load_profile().provider)
+    except UserError:
+        return False  # the finding about the model tells
 
 
 def check_profiles() -> Finding:
@@ -376,59 +385,105 @@ def repair_profiles() -> Iterator[str]:
 
 
 def check_local_servers() -> Finding:
-    reports = asyncio.run(inspect_local_servers(os.environ))
+    """Servers at their default addresses and at those of profiles, with what they tell."""
+    reports = asyncio.run(inspect_local_servers(measure=True))
     if not reports:
         looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
         return _ok(f"none running (looked for {looked})")
-    listed = "; ".join(map(_describe_server, reports))
-    problems = [advice for each in reports if (advice := _explain_small_window(each))]
-    if problems:
-        return _warn(listed, " ".join(problems))
-    servers = [each.server for each in reports]
-    usable = next((each for each in servers if each.models), servers[0])
-    return _ok(listed, f"To use it: joey {shlex.join(usable.flags)}")
+    listed = "\n".join(line for report in reports for line in _describe_server(report))
+    count = "1 server" if len(reports) == 1 else f"{len(reports)} servers"
+    remarks = [remark for report in reports for remark in _collect_remarks(report)]
+    is_usable = all((report.window or MIN_WINDOW_TOKENS) >= MIN_WINDOW_TOKENS for report in reports)
+    make = _ok if is_usable else _warn
+    return make(f"{count}\n{listed}", "\n".join(remarks))
 
 
-def _describe_server(report: ServerReport) -> str:
-    server, served = report.server, report.served
-    where = f"{server.provider} at {server.base_url}"
+def _describe_server(report: ServerReport) -> Iterator[str]:
+    server, models = report.server, report.models
+    profile = f" (profile {server.profile})" if server.profile else ""
+    yield f"{report.kind or server.provider} at {remove_secrets(server.base_url)}{profile}"
     if server.is_loading:
-        return f"{where}: loading its model"
-    if not server.models:
-        return f"{where}: no model is loaded yet"
-    facts = []
-    if served is not None and served.context_window:
-        facts.append(f"window {served.context_window:,}")
-    if served is not None and served.native_tools is not None:
-        facts.append("tools" if served.native_tools else "no tools: calls as XML")
-    if served is not None and served.images:
-        facts.append("images")
-    if report.tokens_per_second is not None:
-        facts.append(f"{report.tokens_per_second:.1f} tokens/s")
-    first = server.models[0] + (f" ({', '.join(facts)})" if facts else "")
-    more = f" and {len(server.models) - 3} more" if len(server.models) > 3 else ""
-    return f"{where}: {', '.join((first, *server.models[1:3]))}{more}"
+        yield "  loading its model"
+    elif not models:
+        yield "  no model yet"
+    else:
+        for model in models[:_MAX_LISTED_ITEMS]:
+            yield f"  {to_one_line(model.id)}: {'; '.join(_describe_model(model))}"
+        if len(models) > _MAX_LISTED_ITEMS:
+            yield f"  and {len(models) - _MAX_LISTED_ITEMS} more"
+        yield f"  To use it: joey {shlex.join(report.flags)}"
 
 
-def _explain_small_window(report: ServerReport) -> str:
-    window = report.served.context_window if report.served is not None else None
-    if window is None or window >= MIN_WINDOW_TOKENS:
-        return ""
-    model = report.server.models[0]
-    advice = get_window_advice(report.server.provider, model)
-    return f"The window of {model} is too small for joey: {advice}."
+def _describe_model(model: ModelFacts) -> Iterator[str]:
+    served = model.served or ServedModel()
+    if model.is_loaded is False:
+        yield "not loaded"
+    window, largest = served.context_window, served.max_context_window
+    if window is None:
+        yield "window unknown" if largest is None else f"window up to {largest:,} tokens"
+    else:
+        most = f" of at most {largest:,}" if largest is not None and largest > window else ""
+        yield f"window {window:,}{most} tokens"
+    abilities = {"images": served.images, "thinking": served.thinking}
+    if served.native_tools is not None:
+        yield "tools" if served.native_tools else "no tools: joey uses XML calls"
+    if found := [name for name, has in abilities.items() if has]:
+        yield ", ".join(found)
+    if (speed := model.speed) is None:
+        return
+    if speed.is_timeout:
+        yield f"too slow to measure (no reply in {MEASURE_TIMEOUT_S:g} seconds)"
+    if speed.prompt is not None:
+        yield f"prompt {speed.prompt:,.0f} tokens/s"
+    if speed.output is not None:
+        yield f"output {speed.output:,.1f} tokens/s"
+
+
+def _collect_remarks(report: ServerReport) -> Iterator[str]:
+    window = report.window
+    if window is not None and window < SMALL_WINDOW_TOKENS:
+        effect = (
+            "is too small for joey"
+            if window < MIN_WINDOW_TOKENS
+            else "is small: joey sends a short prompt and few tools"
+        )
+        advice = f"; for a larger one, {report.window_advice}" if report.window_advice else ""
+        yield f"The window of {report.models[0].id} ({window:,} tokens) {effect}{advice}."
+    if report.tools_advice:
+        yield report.tools_advice
 
 
 def check_model() -> Finding:
-    """Settings and profiles are read, and a model is chosen, exactly as for a task."""
+    """As for a task; where nothing chooses a model, one of a local server can be named."""
+    return _check_model(find_servers=True)
+
+
+def check_model_offline() -> Finding:
+    return _check_model(find_servers=False)
+
+
+def _check_model(*, find_servers: bool) -> Finding:
     try:
         profile = _load_profile()
+    except NoModelError as error:
+        reports = asyncio.run(inspect_local_servers()) if find_servers else []
+        usable = next((report for report in reports if report.models), None)
+        return _fail("none can be used", str(error)) if usable is None else _offer_server(usable)
     except ConfigError as error:
         return _fail("none can be used", str(error))
     except UserError as error:
         return _warn("could not be chosen", str(error))
     where = f" at {remove_secrets(profile.base_url)}" if profile.base_url else ""
     return _ok(f"{profile.model} of {profile.provider}{where}")
+
+
+def _offer_server(report: ServerReport) -> Finding:
+    flags = shlex.join(report.flags)
+    advice = (
+        f"Type joey {flags}, or make it the default:"
+        f" joey profiles add local {flags} --use, and then just joey."
+    )
+    return _warn("none is chosen yet, but a local server has one", advice)
 
 
 def check_connection() -> Finding:

@@ -7,7 +7,8 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from joey.app.models import ListedModel, list_models
+from joey.app.local_models import list_served_models
+from joey.app.models import ListedModel
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import emit, format_columns, print_warning
 from joey.errors import ConfigError
@@ -16,7 +17,7 @@ from joey.presentation.text import get_terminal_width, to_one_line
 
 def run_models(arguments: Namespace) -> ExitCode:
     try:
-        found = asyncio.run(list_models(arguments.provider, offline=arguments.offline))
+        found = asyncio.run(list_served_models(arguments.provider, offline=arguments.offline))
     except ConfigError as error:
         if arguments.provider and error.field:
             raise UsageError(str(error)) from error
@@ -39,12 +40,17 @@ def _format_models(models: tuple[ListedModel, ...]) -> list[str]:
         window = f"{model.info.context_window // 1000:,}k" if model.info.is_known else "-"
         prices = model.info.prices if model.info.is_known else None
         price = f"{prices.input:g}/{prices.output:g}" if prices else "-"
-        rows.append([mark + to_one_line(model.id), window, price, "+".join(model.sources)])
+        source = model.provider or "+".join(model.sources)
+        rows.append([mark + to_one_line(model.id), window, price, source])
     return format_columns(["  model", "window", "$ in/out per million", "from"], rows, {0, 1, 3})
 
 
 def _to_json_fields(provider: str, model: ListedModel) -> dict[str, Any]:
-    fields: dict[str, Any] = {"id": model.id, "provider": provider, "from": model.sources}
+    fields: dict[str, Any] = {
+        "id": model.id,
+        "provider": model.provider or provider,
+        "from": model.sources,
+    }
     if model.is_default:
         fields["chosen"] = True
     if model.info.is_known:
