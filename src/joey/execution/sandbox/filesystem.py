@@ -179,12 +179,10 @@ def _find_tool_directories(
         named.append(directory)
         if Path(directory).name in _PROGRAM_DIRECTORY_NAMES:
             named.append(str(Path(directory).parent))
-    for place in _resolve_existing(*named):
-        around = place == Path("/") or (home is not None and home.is_relative_to(place))
-        reveals = any(secret.is_relative_to(place) for secret in secrets)
-        is_hidden = str(place) in (*_HIDDEN_DIRECTORIES, *_PRIVATE_TEMP_DIRECTORIES)
-        if not (around or reveals or is_hidden):
-            yield place
+    kept = secrets if home is None else (*secrets, home)
+    left_out = {Path("/"), *map(Path, (*_HIDDEN_DIRECTORIES, *_PRIVATE_TEMP_DIRECTORIES))}
+    left_out.update(*((path, *path.parents) for path in kept))
+    yield from (place for place in _resolve_existing(*named) if place not in left_out)
 
 
 def _resolve_existing(*places: str) -> list[Path]:
