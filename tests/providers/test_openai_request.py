@@ -338,7 +338,7 @@ def test_models_of_deepseek_and_moonshot_get_reasoning_with_every_call_at_a_prox
     called = Message("assistant", (ToolUseBlock("t1", "x", {}),), source=ReplySource("xai", "m"))
     said = Message("assistant", "Hm.", source=ReplySource("xai", "m"))
     _, first, second = body(profile, make_native_request([called, said]))["messages"]
-    assert first["reasoning_content"] == ""
+    assert first["reasoning_content"] == " "
     assert "reasoning_content" not in second
 
 

@@ -334,6 +334,89 @@ def _plant_optional(body: Body) -> None:
 STRICT_SCHEMAS = Rule("strict schemas", _check_strict_schemas, _plant_optional)
 
 
+def iter_schemas(body: Body) -> Iterator[tuple[str, Any]]:
+    """Every schema of every tool, and where it is."""
+    for tool in body.get("tools") or ():
+        spec = tool.get("function", tool)
+        waiting = [(spec["name"], spec.get("parameters", spec.get("input_schema")))]
+        while waiting:
+            where, schema = waiting.pop()
+            yield where, schema
+            if isinstance(schema, dict):
+                waiting += [(f"{where}.{k}", v) for k, v in schema.get("properties", {}).items()]
+                waiting += [(f"{where}.anyOf", part) for part in schema.get("anyOf", ())]
+                waiting += [(f"{where}.{k}", schema[k]) for k in ("items",) if k in schema]
+
+
+def first_property(body: Body) -> Wire:
+    tool = body["tools"][0]
+    spec = tool.get("function", tool)
+    schema: Wire = spec.get("parameters", spec.get("input_schema"))
+    found: Wire = next(iter(schema["properties"].values()))
+    return found
+
+
+def _check_typed_schemas(body: Body, issued: Issued) -> Iterator[Violation]:
+    problem = ""
+    for where, schema in iter_schemas(body):
+        if not isinstance(schema, dict):
+            problem = "property schema must be an object"
+        elif "type" not in schema and "anyOf" not in schema:
+            problem = "type is not defined"
+        elif "type" in schema and "anyOf" in schema:
+            problem = "when using anyOf, type should be defined in anyOf items"
+        elif len({type(value) for value in schema.get("enum", "x")}) != 1:
+            problem = "enum values must be of one type"
+        if problem:
+            message = "tools.function.parameters is not a valid moonshot flavored json schema"
+            yield Violation(f"{message}, details: <At path '{where}': {problem}>")
+            return
+
+
+TYPED_SCHEMAS = Rule(
+    "typed schemas", _check_typed_schemas, lambda body: first_property(body).pop("type")
+)
+
+
+def _check_items(body: Body, issued: Issued) -> Iterator[Violation]:
+    for where, schema in iter_schemas(body):
+        if schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
+            yield Violation(f"Invalid schema for function: {where}, array schema missing items.")
+
+
+ARRAY_ITEMS = Rule("items", _check_items, lambda body: first_property(body).update(type="array"))
+
+
+def _check_text_enums(body: Body, issued: Issued) -> Iterator[Violation]:
+    for where, schema in iter_schemas(body):
+        if not all(isinstance(value, str) for value in schema.get("enum", ())):
+            yield Violation(f"Invalid value at '{where}.enum[0]' (TYPE_STRING), 1")
+        if schema.get("type") != "object" and {"properties", "required"} & schema.keys():
+            yield Violation(f"* {where}.properties: only allowed for OBJECT type")
+
+
+TEXT_ENUMS = Rule(
+    "text enums", _check_text_enums, lambda body: first_property(body).update(enum=[1])
+)
+
+
+def _check_property_names(body: Body, issued: Issued) -> Iterator[Violation]:
+    for place, tool in enumerate(body.get("tools") or ()):
+        for name in tool["input_schema"]["properties"]:
+            if not re.fullmatch("[a-zA-Z0-9_.-]{1,64}", name):
+                yield Violation(
+                    f"tools.{place}.custom.input_schema.properties: Property keys should match"
+                    " pattern '^[a-zA-Z0-9_.-]{1,64}$'"
+                )
+
+
+PROPERTY_NAMES = Rule(
+    "property names",
+    _check_property_names,
+    lambda body: body["tools"][0]["input_schema"]["properties"].update({"a b": {}}),
+)
+
+
 # Reasoning ----------------------------------------------------------------------------------
 
 
@@ -378,12 +461,13 @@ def _plant_changed_reply(body: Body) -> None:
 ECHO = Rule("echo", _check_echo, _plant_changed_reply)
 
 
-def reasoning_rule(message: str) -> Rule:
-    """Every message with calls has `reasoning_content`; it may be empty."""
+def reasoning_rule(message: str, *, may_be_empty: bool = True) -> Rule:
+    """Every message with calls has `reasoning_content`."""
 
     def check(body: Body, issued: Issued) -> Iterator[Violation]:
         for place, reply in replies_with_calls(body):
-            if not isinstance(reply.get("reasoning_content"), str):
+            thought = reply.get("reasoning_content")
+            if not isinstance(thought, str) or not (thought or may_be_empty):
                 yield Violation(message.format(place), ("messages", place))
 
     return Rule("reasoning", check, lambda body: first_reply(body).pop("reasoning_content"))

@@ -264,6 +264,7 @@ ANTHROPIC = Service(
         r.ECHO,
         r.parameter_rule("system", "max_tokens", "thinking", "output_config"),
         r.sampling_rule("`{}` is deprecated for this model."),
+        r.PROPERTY_NAMES,
     ),
     fail=_fail_anthropic,
 )
@@ -277,6 +278,7 @@ OPENAI = Service(
         r.parameter_rule("stream_options", "max_completion_tokens", "parallel_tool_calls"),
         r.sampling_rule(temperature=0),
         r.STRICT_SCHEMAS,
+        r.ARRAY_ITEMS,
     ),
     fail=fail_openai,
 )
@@ -354,6 +356,7 @@ GEMINI = Service(
         r.field_rule("extra_content", call_fields=("extra_content",)),
         r.parameter_rule("stream_options", "max_tokens", "reasoning_effort"),
         r.PLAIN_SCHEMAS,
+        r.TEXT_ENUMS,
         r.NO_ADDITIONAL_PROPERTIES,
         r.sampling_rule(),
     ),
@@ -413,6 +416,7 @@ FIREWORKS = Service(
     model="accounts/fireworks/models/kimi-k2p5",
     rules=(
         *_OPENAI_WIRE,
+        r.TYPED_SCHEMAS,
         r.field_rule("reasoning_content"),
         r.parameter_rule("max_tokens", "parallel_tool_calls", "reasoning_effort"),
         r.sampling_rule(),
@@ -440,8 +444,10 @@ MOONSHOT = Service(
         *_OPENAI_WIRE,
         r.reasoning_rule(
             "thinking is enabled but reasoning_content is missing in assistant tool call message"
-            " at index {}"
+            " at index {}",
+            may_be_empty=False,
         ),
+        r.TYPED_SCHEMAS,
         r.field_rule("reasoning_content", "partial"),
         r.parameter_rule("stream_options", "max_tokens", "max_completion_tokens", "thinking"),
         r.sampling_rule("invalid {}: only 1 is allowed for this model"),

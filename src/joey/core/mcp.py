@@ -84,6 +84,7 @@ TOOL_NAME_PREFIX = "mcp"
 TOOL_NAME_SEPARATOR = "--"
 
 _INVALID_NAME_CHARS_RE = compile_regex(r"[^A-Za-z0-9_-]")
+_INVALID_PROPERTY_CHARS_RE = compile_regex(r"[^A-Za-z0-9_.-]")
 _DASH_RUN_RE = compile_regex(r"--+")
 _SEPARATOR_RUN_RE = compile_regex(r"[-_]+")
 _DOUBLE_SEPARATOR_RE = compile_regex(r"--|__")
@@ -150,6 +151,22 @@ def normalize_schema(schema: object) -> dict[str, Any]:
     flat |= {"type": "object", "properties": properties}
     names = [name for name in required if name in properties]
     return flat | {"required": names} if names else flat
+
+
+def rename_properties(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The schema with names that every service takes, and the original ones by these."""
+    properties = schema["properties"]
+    originals: dict[str, str] = {}
+    for name in properties:
+        safe = base = _INVALID_PROPERTY_CHARS_RE.sub("_", name)[:MAX_TOOL_NAME_CHARS] or "_"
+        number = 2
+        while safe in originals or (safe != name and safe in properties):
+            safe, number = f"{base[:-4]}_{number}", number + 1
+        originals[safe] = name
+    renamed = {**schema, "properties": {safe: properties[originals[safe]] for safe in originals}}
+    if required := schema.get("required"):
+        renamed["required"] = [safe for safe, name in originals.items() if name in required]
+    return renamed, originals
 
 
 class _SchemaMerger:

@@ -20,6 +20,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import ModelRoute, Profile
+from joey.core.tool_schema import simplify_schema
 from joey.ports.model import RefusalMemory
 from joey.providers import errors
 from joey.providers.conversation_encoder import RequestBuilder
@@ -29,7 +30,6 @@ from joey.providers.http_client import HttpClient
 from joey.providers.services import MISSING_REASONING, identify_service
 from joey.providers.sse import ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder, StreamingProvider
-from joey.providers.tool_schema import simplify_schema
 
 OFFICIAL_HOST = "api.anthropic.com"
 API_VERSION = "2026-10-21"

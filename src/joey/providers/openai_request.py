@@ -17,6 +17,7 @@ from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.prompts.environment import strip_environment_details
 from joey.core.settings import Profile
+from joey.core.tool_schema import simplify_schema
 from joey.providers.catalog import find_provider_spec
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.conversation_encoder import encode_json as _encode_json
@@ -28,7 +29,6 @@ from joey.providers.services import (
     find_service_rules,
     identify_service,
 )
-from joey.providers.tool_schema import simplify_schema
 
 _Wire = dict[str, Any]
 
@@ -154,7 +154,9 @@ class OpenAiRequestBuilder(RequestBuilder):
             function |= {"parameters": tool.parameters, "strict": tool.strict}
         else:
             function["parameters"] = simplify_schema(
-                tool.parameters, additional_properties=self._rules.takes_additional_properties
+                tool.parameters,
+                additional_properties=self._rules.takes_additional_properties,
+                number_enums=self._rules.takes_number_enums,
             )
         return {"type": "function", "function": function}
 
@@ -214,13 +216,12 @@ class MessageConverter:
         if not text and not calls:
             return []
         wire: _Wire = {"role": "assistant", "content": text}
-        needs_field = bool(calls) and self.rules.needs_reasoning
-        self._add_reasoning(wire, message, wants_reasoning, needs_field)
+        if calls:
+            wire["tool_calls"] = calls
+        self._add_reasoning(wire, message, wants_reasoning)
         source = message.source
         if self.rules.takes_extra_content and source is not UNSET and self._is_own(source):
             wire |= {"extra_content": source.extra_content} if source.extra_content else {}
-        if calls:
-            wire["tool_calls"] = calls
         return [wire]
 
     def _convert_call(self, block: msg.ToolUseBlock, source: msg.ReplySource | UnsetType) -> _Wire:
@@ -244,9 +245,7 @@ class MessageConverter:
         """Whether a reply is of this very model: what is signed or encrypted is for it alone."""
         return source.service == self._service and source.model == self._model_id
 
-    def _add_reasoning(
-        self, wire: _Wire, message: msg.Message, is_wanted: bool, needs_field: bool
-    ) -> None:
+    def _add_reasoning(self, wire: _Wire, message: msg.Message, is_wanted: bool) -> None:
         source, rules = message.source, self.rules
         if (
             message.reasoning_details is not UNSET
@@ -266,8 +265,8 @@ class MessageConverter:
             thought = {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
             said = [{"type": "text", "text": wire["content"]}] if wire["content"] else []
             wire["content"] = [thought, *said]
-        elif text or needs_field:
-            wire[field] = text
+        elif text or (wire.get("tool_calls") and rules.missing_reasoning is not None):
+            wire[field] = text or rules.missing_reasoning
 
     def _collect_reasoning(self, message: msg.Message, is_wanted: bool) -> str:
         """The plain reasoning of a reply that this service may be sent."""
@@ -278,7 +277,7 @@ class MessageConverter:
             may_send = rules.is_reasoning_shared or self._is_own(source)
         else:
             may_send = False
-        if not may_send and not is_wanted and not rules.needs_reasoning:
+        if not may_send and not is_wanted and rules.missing_reasoning is None:
             return ""
         if message.reasoning_content is not UNSET:
             return message.reasoning_content

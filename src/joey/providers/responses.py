@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
 from joey.core.settings import Profile
+from joey.core.tool_schema import simplify_schema
 from joey.providers import errors
 from joey.providers.conversation_encoder import encode_json as _encode_json
 from joey.providers.errors import ServiceInfo
@@ -27,7 +28,6 @@ from joey.providers.services import (
 )
 from joey.providers.sse import ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder
-from joey.providers.tool_schema import simplify_schema
 
 _Wire = dict[str, Any]
 

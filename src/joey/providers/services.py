@@ -49,8 +49,8 @@ class ServiceRules(Struct, frozen=True, kw_only=True):
     """The field for it; None: the one in which it came."""
     is_reasoning_shared: bool = True
     """Another model may be sent it too."""
-    needs_reasoning: bool = False
-    """Every message with calls must have that field, if only an empty one."""
+    missing_reasoning: str | None = None
+    """The value of that field where a reply has no reasoning; None: the field is left out."""
     takes_reasoning_details: bool = False
     takes_extra_content: bool = False
     has_thought_signatures: bool = False
@@ -63,6 +63,7 @@ class ServiceRules(Struct, frozen=True, kw_only=True):
     takes_parallel_tool_calls: bool = True
     takes_strict_schemas: bool = False
     takes_additional_properties: bool = True
+    takes_number_enums: bool = True
 
 
 MISTRAL_CALL_ID_PATTERN = "[A-Za-z0-9]{9}"
@@ -77,6 +78,8 @@ ENCRYPTED_CONTENT = "encrypted_content"
 the items that could not be read, and not remembered."""
 THINKING_CHUNK = "thinking"
 """Mistral's reasoning is no field, but a part of the content."""
+_BLANK_REASONING = " "
+"""Kimi's service takes an empty text for a missing one."""
 _ANY_SERVER = ServiceRules(takes_reasoning_details=True, takes_extra_content=True)
 _RULES_BY_SERVICE = {
     "openai": ServiceRules(
@@ -87,7 +90,9 @@ _RULES_BY_SERVICE = {
     ),
     "openrouter": ServiceRules(reasoning_field="reasoning", takes_reasoning_details=True),
     "deepseek": ServiceRules(
-        reasoning_field="reasoning_content", needs_reasoning=True, takes_parallel_tool_calls=False
+        reasoning_field="reasoning_content",
+        missing_reasoning="",
+        takes_parallel_tool_calls=False,
     ),
     "gemini": ServiceRules(
         takes_reasoning=False,
@@ -95,6 +100,7 @@ _RULES_BY_SERVICE = {
         has_thought_signatures=True,
         takes_parallel_tool_calls=False,
         takes_additional_properties=False,
+        takes_number_enums=False,
     ),
     "xai": ServiceRules(
         reasoning_field="reasoning_content",
@@ -120,7 +126,9 @@ _RULES_BY_SERVICE = {
         max_tokens_field="max_completion_tokens",
     ),
     "moonshot": ServiceRules(
-        reasoning_field="reasoning_content", needs_reasoning=True, takes_parallel_tool_calls=False
+        reasoning_field="reasoning_content",
+        missing_reasoning=_BLANK_REASONING,
+        takes_parallel_tool_calls=False,
     ),
     "zai": ServiceRules(reasoning_field="reasoning_content", takes_parallel_tool_calls=False),
     "qwen": ServiceRules(reasoning_field="reasoning_content"),
@@ -148,7 +156,7 @@ def find_service_rules(provider: str, host: str, model: str) -> ServiceRules:
         )
     if rules is _ANY_SERVER and not service:
         if _MODEL_WITH_OWN_REASONING_RE.search(name):
-            return structs.replace(rules, needs_reasoning=True)
+            return structs.replace(rules, missing_reasoning=_BLANK_REASONING)
         if _OPENAI_MODEL_RE.search(name):
             return structs.replace(rules, max_tokens_field="max_completion_tokens")
     return rules
@@ -162,7 +170,7 @@ def adapt_rules(rules: ServiceRules, refused: frozenset[str]) -> ServiceRules:
     if CALL_IDS in refused:
         changes["call_id_pattern"] = MISTRAL_CALL_ID_PATTERN
     if MISSING_REASONING in refused:
-        changes |= {"takes_reasoning": True, "needs_reasoning": True}
+        changes |= {"takes_reasoning": True, "missing_reasoning": _BLANK_REASONING}
     if "reasoning_details" in refused:
         changes["takes_reasoning_details"] = False
     if "extra_content" in refused:

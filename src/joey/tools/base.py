@@ -29,6 +29,7 @@ from joey.core.settings import Settings
 from joey.core.suggest import find_closest_name
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind, Todo
 from joey.core.tool_calls import CallKind
+from joey.core.tool_schema import simplify_schema
 from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
 from joey.ports.execution import Terminal
 from joey.ports.tool_context import Capabilities, ToolContext
@@ -237,6 +238,7 @@ class ExternalTool(Tool[ExternalCall, PreparedT]):
 
     def __init__(self, name: str, description: str, schema: dict[str, Any]) -> None:
         self.name = name  # type: ignore[misc]  # each instance is another tool
+        schema = simplify_schema(schema)
         self._spec = ToolSpec(name, description, schema, strict=False)
         self._schemas: dict[str, Any] = schema.get("properties", {})
 

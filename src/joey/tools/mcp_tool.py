@@ -18,6 +18,7 @@ from joey.core.mcp import (
     build_tool_name,
     equals_ignoring_dashes,
     normalize_schema,
+    rename_properties,
     sanitize_name,
 )
 from joey.core.models import ToolProtocol
@@ -51,7 +52,7 @@ class McpServerTool(ExternalTool[PreparedMcpCall]):
     group: ClassVar[ToolGroup] = ToolGroup.MCP
 
     def __init__(self, server: str, tool: McpTool) -> None:
-        schema = normalize_schema(tool.schema)
+        schema, self._property_names = rename_properties(normalize_schema(tool.schema))
         super().__init__(build_tool_name(server, tool.name), tool.description, schema)
         self._server_name = server
         self._tool_name = tool.name
@@ -60,7 +61,9 @@ class McpServerTool(ExternalTool[PreparedMcpCall]):
         return context.protocol is ToolProtocol.NATIVE
 
     async def prepare(self, params: ExternalCall, ctx: ToolContext) -> PreparedMcpCall:
-        return prepare_call(self._server_name, self._tool_name, params.arguments, ctx)
+        names = self._property_names
+        given = {names.get(name, name): value for name, value in params.arguments.items()}
+        return prepare_call(self._server_name, self._tool_name, given, ctx)
 
     async def run_prepared(
         self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.providers.tool_schema import simplify_schema
+from joey.core.tool_schema import simplify_schema
 
 
 @pytest.mark.requirement("providers:services:schemas")
@@ -87,5 +87,46 @@ def test_a_real_choice_stays_one() -> None:
 
 
 def test_odd_schemas_are_no_problem() -> None:
-    odd = {"type": "object", "properties": {"a": True, "b": {"anyOf": "x", "items": [1]}}}
-    assert simplify_schema(odd)["properties"].keys() == {"b"}
+    odd = {
+        "type": "object",
+        "properties": {
+            "any": True,
+            "none": False,
+            "list": {"anyOf": "x", "items": [1], "required": "x"},
+            "unknown": {"type": "any", "description": 5},
+            "empty": {"anyOf": [{"type": "null"}], "enum": [None]},
+        },
+    }
+    properties = simplify_schema(odd)["properties"]
+    every_type = properties["any"]
+    assert [part["type"] for part in every_type["anyOf"]][:2] == ["string", "number"]
+    assert properties == {
+        "any": every_type,
+        "list": every_type,
+        "unknown": every_type,
+        "empty": every_type,
+    }
+
+
+def test_a_schema_that_contains_itself_twice_ends_soon() -> None:
+    node = {"$ref": "#/$defs/node"}
+    both = {"type": "object", "properties": {"left": node, "right": node}}
+    plain = simplify_schema(
+        {"type": "object", "properties": {"root": node}, "$defs": {"node": both}}
+    )
+    assert plain["properties"]["root"]["properties"]["left"]["properties"]["right"] == {
+        "type": "object"
+    }
+
+
+def test_values_that_are_no_texts_are_named_where_only_texts_may_be_listed() -> None:
+    schema = {"properties": {"n": {"enum": [1, 2], "description": "How many."}}}
+    assert simplify_schema(schema)["properties"]["n"] == {
+        "type": "integer",
+        "enum": [1, 2],
+        "description": "How many.",
+    }
+    assert simplify_schema(schema, number_enums=False)["properties"]["n"] == {
+        "type": "integer",
+        "description": "How many. One of: 1, 2.",
+    }
