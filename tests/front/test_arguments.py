@@ -41,6 +41,14 @@ def test_a_command_is_known_by_its_place(command: str) -> None:
     assert parse_command_line([command]).command == command
 
 
+@pytest.mark.parametrize("command", ["tasks", "profiles", "config", "mcp", "modes"])
+def test_a_command_without_an_action_lists(command: str) -> None:
+    assert parse_command_line([command]).action == "list"
+    assert parse_command_line([command, "--json"]).json
+    with pytest.raises(SystemExit):
+        parse_command_line([command, "--help"])
+
+
 SLIPS = [
     ("task", "joey tasks list"),
     ("task list", "joey tasks list"),
@@ -87,7 +95,7 @@ WRONG = [
     (["--max-wall-time", "soon"], "'soon'"),
     (["--output-format", "xml"], "'xml'"),
     (["--protocol", "json"], "'json'"),
-    (["tasks"], "list|search|show|export|import|rewind|fork|delete"),
+    (["permissions"], "explain|report"),
     (["tasks", "are", "hard"], "'are'"),
     (["demo", "--model", "x"], "--model"),
     (["tasks", "rewind", "x", "--wat"], "--wat (see joey tasks rewind --help)"),

@@ -318,3 +318,9 @@ async def test_an_unknown_provider_is_named(joey: Joey) -> None:
     done = await joey.run("models", "--provider", "nobody")
     assert done.code == 2
     assert "'nobody'" in done.err
+
+
+async def test_without_an_action_profiles_tasks_and_settings_are_listed(joey: Joey) -> None:
+    for command in ("profiles", "tasks", "config"):
+        bare, listed = await joey.run(command), await joey.run(command, "list")
+        assert (bare.code, bare.out, bare.err) == (0, listed.out, listed.err)

@@ -12,7 +12,9 @@ import pytest
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
+from tests.front.local_server import local_model_server
 from tests.front.terminal import terminal
+from tests.front.test_served_models import list_vllm, props_llamacpp
 
 MAX_TOKENS = 5_000
 DONE = Turn(call("attempt_completion", {"result": "All done."}))
@@ -77,3 +79,24 @@ async def test_prompt_and_tools_of_code_mode_stay_small(joey: Joey, protocol: st
     sent = json.dumps(tools, ensure_ascii=False, separators=(",", ":")) if tools else ""
     assert not any("browser" in tool["name"] for tool in found["tools"])
     assert (len(found["system"]) + len(sent)) / 4 <= MAX_TOKENS
+
+
+@pytest.mark.requirement("local:lean")
+async def test_model_flags_mean_what_they_mean_in_a_run(joey: Joey) -> None:
+    pages = {"/v1/models": list_vllm(16384), "/props": props_llamacpp(16384)}
+    async with local_model_server(pages) as server:
+        address = ("--base-url", f"{server.url}/v1")
+        lean = await preview(joey, *address, "-m", "my-model")
+        only = await preview(joey, "--provider", "llamacpp", *address)
+        table = await joey.run("prompt", "--tokens", *address, "-m", "my-model")
+    assert (lean["model"], lean["contextWindow"]) == ("my-model", 16384)
+    assert lean["tokens"] < 1500
+    assert (only["model"], only["tokens"]) == ("my-model", lean["tokens"])
+    rows = [line.split("\t") for line in table.out.splitlines()]
+    assert max(len(name) for _, name, _ in rows) <= 40
+    assert rows[-1] == ["total", "", str(lean["tokens"])]
+
+
+async def test_a_profile_that_does_not_exist_is_wrong_usage(joey: Joey) -> None:
+    shown = await joey.run("prompt", "--profile", "none")
+    assert (shown.code, "there is no profile 'none'" in shown.err) == (2, True)

@@ -162,9 +162,12 @@ async def list_served_models(
         facts = {each.id: each for each in await list_facts(kind, client, offered)}
     finally:
         await http.close()
+    if not kind:
+        return found
     models = (
         structs.replace(model, info=_build_info(facts.get(model.id), model.info, profile, kind))
         for model in found.models
+        if spec.is_local or model.is_default or SERVER_SOURCE in model.sources
     )
     return structs.replace(found, models=tuple(models))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from joey.app.model_choice import ModelFlags
 from joey.app.options import make_options, resolve_options
 from joey.app.task_runtime_factory import CapabilityFactory, build_runtime
 from joey.config.home import resolve_home_and_env
@@ -24,6 +25,8 @@ class PromptPreview(Struct, frozen=True):
     protocol: ToolProtocol
     model: str
     """Empty if no model was chosen yet."""
+    context_window: int
+    """0 if no model was chosen yet; a small one makes prompt and tools lean."""
     system: str
     tools: Sequence[ToolSpec]
     """In XML tasks none: the system prompt describes them."""
@@ -32,24 +35,32 @@ class PromptPreview(Struct, frozen=True):
 async def preview_prompt(
     workspace: Path,
     *,
+    model: ModelFlags = ModelFlags(),  # noqa: B008 (frozen)
     mode: str | None = None,
     protocol: ToolProtocol | None = None,
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> PromptPreview:
     """What a conversation in this workspace would begin with, MCP servers and custom tools
-    included. Raises ConfigError, WorkspaceError."""
+    included; for a model that nothing is known about if none is chosen. Raises ConfigError: also if
+    flags name a server and no model; WorkspaceError."""
     home, env = resolve_home_and_env(home, env)
+    has_model = True
     try:
-        options, has_model = make_options(workspace=workspace, home=home, env=env, mode=mode), True
+        options = _make_options(workspace, home, env, mode, model)
     except NoModelError:
-        options, has_model = _make_options_without_model(workspace, home, env, mode), False
+        if model != ModelFlags():
+            raise
+        has_model = False
+        unknown = ModelFlags(provider="ollama", model="unknown")
+        options = _make_options(workspace, home, env, mode, unknown)
     resolved = resolve_options(options, StoredTaskState(), home, env)
     capabilities = CapabilityFactory(home, env, persistent=True)
     runtime = build_runtime(resolved, Registry(build_default_tools()), capabilities, home, env)
     try:
         chosen = choose_fallback_mode(mode or runtime.settings.mode, runtime.modes)
-        await runtime.select_provider(chosen).prepare()
+        if has_model:
+            await runtime.select_provider(chosen).prepare()
         await runtime.wait_for_mcp(chosen)
         if (custom_tools := runtime.capabilities.custom_tools) is not None:
             await custom_tools.refresh()
@@ -58,13 +69,11 @@ async def preview_prompt(
         await runtime.close()
 
 
-def _make_options_without_model(
-    workspace: Path, home: Path, env: Mapping[str, str], mode: str | None
+def _make_options(
+    workspace: Path, home: Path, env: Mapping[str, str], mode: str | None, model: ModelFlags
 ) -> ResolvedTaskOptions:
-    """For a model that nothing is known about."""
-    return make_options(
-        workspace=workspace, home=home, env=env, mode=mode, provider="ollama", model="unknown"
-    )
+    flags = structs.asdict(model)
+    return make_options(workspace=workspace, home=home, env=env, mode=mode, **flags)
 
 
 def _build_preview(
@@ -79,6 +88,7 @@ def _build_preview(
         mode=mode.slug,
         protocol=protocol,
         model=model.id if has_model else "",
+        context_window=model.context_window if has_model else 0,
         system=runtime.build_system_prompt(mode, protocol, working),
         tools=runtime.build_tool_specs(mode, protocol, working)
         if protocol is ToolProtocol.NATIVE

@@ -26,8 +26,17 @@ class CliHelpFormatter(argparse.HelpFormatter):
 class CliArgumentParser(argparse.ArgumentParser):
     """Errors are ours to print, with our exit code, and with what was probably meant."""
 
+    default_action = ""
+    """The action of a command that is given none."""
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**(options | {"formatter_class": CliHelpFormatter}))
+
+    def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
+        names_none = not args or (args[0].startswith("-") and args[0] not in ("-h", "--help"))
+        if self.default_action and names_none:
+            args = [self.default_action, *args]
+        return super().parse_args(args)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(
@@ -92,6 +101,12 @@ neither metavar nor choices is a switch."""
 Row = Argument | list[Argument]
 """An argument, or several of which only one may be given."""
 DEBUG: Argument = ("--debug", argparse.SUPPRESS)
+MODEL_FLAGS: tuple[Argument, ...] = (
+    ("-m --model", "which model (see joey models)", "MODEL"),
+    ("--provider", "anthropic, openai, openrouter, ollama…", "PROVIDER"),
+    ("--base-url", "another address of the provider", "URL"),
+    ("--profile", "a profile (see joey profiles)", "PROFILE"),
+)
 REPEATABLE: Mapping[str, Any] = {"action": "append", "default": []}
 
 
@@ -134,6 +149,7 @@ def build_parser(name: str, command: Command) -> CliArgumentParser:
     add_arguments(parser, command.arguments)
     if not command.actions:
         return parser
+    parser.default_action = "list" if "list" in command.actions else ""
     actions = parser.add_subparsers(
         dest="action",
         required=True,
@@ -143,7 +159,7 @@ def build_parser(name: str, command: Command) -> CliArgumentParser:
     for word, action in command.actions.items():
         inner = actions.add_parser(
             word,
-            help=action.about,
+            help=action.about + (" (default)" if word == parser.default_action else ""),
             description=action.description or f"{action.about[:1].upper()}{action.about[1:]}.",
             epilog=action.epilog,
             allow_abbrev=False,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from joey import __version__
 from joey.cli.arguments import (
+    MODEL_FLAGS,
     REPEATABLE,
     CliArgumentParser,
     Row,
@@ -194,10 +195,7 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
         ("--ephemeral", "keep nothing of this task"),
     ),
     "model": (
-        ("-m --model", "which model (see joey models)", "MODEL"),
-        ("--provider", "anthropic, openai, openrouter, ollama…", "PROVIDER"),
-        ("--base-url", "another address of the provider", "URL"),
-        ("--profile", "a profile (see joey profiles)", "PROFILE"),
+        *MODEL_FLAGS,
         ("--mode", "code, architect, ask, debug…", "MODE"),
         (
             "--protocol",

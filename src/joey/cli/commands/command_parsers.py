@@ -12,6 +12,7 @@ from functools import partial
 
 from joey.cli.arguments import (
     DEBUG,
+    MODEL_FLAGS,
     REPEATABLE,
     Action,
     CliArgumentParser,
@@ -392,6 +393,7 @@ _MODES = Command(
 _PROMPT = Command(
     "Print the system prompt and the tools that a new task in this folder would be sent.",
     (
+        *MODEL_FLAGS,
         ("--mode", "in this mode (default: the one of your settings)", "MODE"),
         (
             "--protocol",

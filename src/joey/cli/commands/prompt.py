@@ -9,30 +9,50 @@ from typing import Any
 
 import msgspec
 
+from joey.app.model_choice import ModelFlags
 from joey.app.prompt_preview import PromptPreview, preview_prompt
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import emit, format_columns
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.prompts.system import split_sections
-from joey.errors import ConfigError
-from joey.presentation.text import sanitize
+from joey.errors import ConfigError, NoModelError
+from joey.presentation.text import sanitize, to_one_line
 
 _CHARACTERS_PER_TOKEN = 4
+_MAX_TITLE_CHARS = 40
+"""Some sections begin without one."""
 
 
 def run_prompt(arguments: Namespace) -> ExitCode:
-    protocol = ToolProtocol(arguments.protocol) if arguments.protocol else None
-    workspace = resolve_workspace_argument(arguments)
     try:
-        preview = asyncio.run(preview_prompt(workspace, mode=arguments.mode, protocol=protocol))
+        preview = _build_preview(arguments)
+    except NoModelError as error:
+        from joey.cli.local_model_offer import choose_served_model
+
+        arguments.model = choose_served_model(arguments, error)
+        preview = _build_preview(arguments)
     except ConfigError as error:
-        if error.field == "mode":
+        if error.field in ("mode", "provider", "profile"):
             raise UsageError(str(error)) from error
         raise
     lines = _iter_token_rows(preview) if arguments.tokens else _iter_text_lines(preview)
     emit(_to_json_fields(preview), lines, arguments.json)
     return ExitCode.DONE
+
+
+def _build_preview(arguments: Namespace) -> PromptPreview:
+    model = ModelFlags(
+        provider=arguments.provider,
+        model=arguments.model,
+        base_url=arguments.base_url,
+        profile=arguments.profile,
+    )
+    protocol = ToolProtocol(arguments.protocol) if arguments.protocol else None
+    workspace = resolve_workspace_argument(arguments)
+    return asyncio.run(
+        preview_prompt(workspace, model=model, mode=arguments.mode, protocol=protocol)
+    )
 
 
 def _iter_text_lines(preview: PromptPreview) -> Iterator[str]:
@@ -55,6 +75,7 @@ def _to_json_fields(preview: PromptPreview) -> dict[str, Any]:
         "mode": preview.mode,
         "protocol": preview.protocol,
         "model": preview.model or None,
+        "contextWindow": preview.context_window or None,
         "system": preview.system,
         "tools": [_to_json_tool(tool) for tool in preview.tools],
         "sizes": sizes,
@@ -64,7 +85,10 @@ def _to_json_fields(preview: PromptPreview) -> dict[str, Any]:
 
 def _list_sizes(preview: PromptPreview) -> list[dict[str, Any]]:
     """The tokens of each section and tool, estimated from their characters."""
-    sections = [("section", title, text) for title, text in split_sections(preview.system)]
+    sections = [
+        ("section", to_one_line(title, _MAX_TITLE_CHARS), text)
+        for title, text in split_sections(preview.system)
+    ]
     tools = [("tool", tool.name, _encode(_to_json_tool(tool))) for tool in preview.tools]
     return [
         {"kind": kind, "name": name, "tokens": -(-len(text) // _CHARACTERS_PER_TOKEN)}
