@@ -144,9 +144,10 @@ def find_visible_protected_paths(
     }
     left_out |= {path for path, view in layout.views.items() if view is PathView.HIDDEN}
     left_out.add(_resolve_path(config.joey_home))
-    inside = (path for path in left_out if workspace in path.parents)
+    prefix = f"{str(workspace).rstrip('/')}/"
+    inside = (path for path in map(str, left_out) if path.startswith(prefix))
     return find_protected_paths(
-        workspace, directories, frozenset(str(p.relative_to(workspace)) for p in inside)
+        workspace, directories, frozenset(path.removeprefix(prefix) for path in inside)
     )
 
 

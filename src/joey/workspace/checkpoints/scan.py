@@ -22,6 +22,7 @@ import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -375,7 +376,7 @@ _NON_PROJECT_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 
 def check_workspace(root: Path, home: Path) -> None:
     """Raises CheckpointError: the files of this folder are not kept, and why."""
-    if is_root_or_home(root) or root in _list_non_project_directories():
+    if _is_no_project(root):
         raise CheckpointError(
             f"the files of {root} are not kept: it is no project, but a home of many things."
             " Work in a folder of its own to have checkpoints."
@@ -386,12 +387,16 @@ def check_workspace(root: Path, home: Path) -> None:
         raise CheckpointError(f"the files of {root} are not kept: they are joey's own.")
 
 
-def _list_non_project_directories() -> set[Path]:
+@cache
+def _is_no_project(root: Path) -> bool:
+    """Asked before each snapshot."""
+    if is_root_or_home(root):
+        return True
     try:
         user_home = Path.home()
     except RuntimeError:  # a user without a home
-        return set()
-    return {Path(os.path.realpath(user_home / name)) for name in _NON_PROJECT_DIRECTORIES}
+        return False
+    return root in {Path(os.path.realpath(user_home / name)) for name in _NON_PROJECT_DIRECTORIES}
 
 
 def build_exclude_rules(root: Path) -> bytes:

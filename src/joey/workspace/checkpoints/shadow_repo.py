@@ -95,7 +95,7 @@ class ShadowRepository:
         """Others whenever this file or folder of refs was changed, refs were packed or dropped, or
         the repository is not what it was."""
         names = (holder, "packed-refs", "HEAD", "config", "objects")
-        return tuple(read_fingerprint(self.repository_path / name) for name in names)
+        return tuple(read_fingerprint(f"{self.repository_path}/{name}") for name in names)
 
     def create_if_missing(self) -> None:
         """Have the repository, if it is not there: whole, or not at all."""
