@@ -39,10 +39,8 @@ class CustomTool(ExternalTool[PreparedCustomToolCall]):
     def parse(self, arguments: dict[str, Any]) -> ExternalCall:
         known = {name: value for name, value in arguments.items() if name in self._schemas}
         call = super().parse(known)
-        for name in self._info.schema.get("required", ()):
-            kind = self._schemas.get(name, {}).get("type")
-            is_nullable = isinstance(kind, list) and "null" in kind
-            if call.arguments.get(name) is None and not is_nullable:
+        for name in self.spec.parameters.get("required", ()):
+            if call.arguments.get(name) is None:
                 raise build_missing_parameter_error(self.name, name)
         return call
 
