@@ -16,6 +16,7 @@ ALLOWED_RULES: tuple[str, ...] = (
         "npm run build",
         "pytest",
         "python -m pytest",
+        "python3 -m unittest",
         "make test",
         "make",
     ),
@@ -251,6 +252,8 @@ PLAIN_LINES = (
         "pytest --maxfail=1",
         "pytest -m unit",
         "python -m pytest --co -q",
+        "python3 -m unittest -q",
+        "python3 -m unittest discover -s tests -v",
         "pytest -n 4",
     ),
     *(

@@ -31,6 +31,7 @@ EXECUTION_RULES = (
     "npm run lint",
     "pytest",
     "python -m pytest",
+    "python3 -m unittest",
     "make test",
     "make",
 )
@@ -374,6 +375,9 @@ OPTION_TEMPLATES = (
         "python -m evil",
         "python3 -m pytest",
         "python -m pytest --pdbcls=evil:x",
+        "python3 -m unittest discover -s ..",
+        "python3 -m unittest -s /tmp",
+        "python3 -m unittest --evil",
     ),
     *(
         "stat --printf=x -L ../outside/secret",

@@ -551,6 +551,10 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         " -v --showConfig --noErrorTruncation --incremental",
         unsafe_argument_pattern="^@",
     ),
+    "unittest": ProgramSpec(
+        "-b -c -f -k= -p= -q -s: -t: -v --buffer --catch --durations# --failfast --locals"
+        " --pattern= --quiet --start-directory: --top-level-directory: --verbose"
+    ),
     "uv": ProgramSpec(
         "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline",
         harmless_subcommands="--version",
