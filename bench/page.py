@@ -94,7 +94,8 @@ async def measure() -> tuple[float, float, float]:
 def build_answer() -> Turn:
     """Pieces of four letters or so, as tokens are."""
     length = 4 * CHUNKS_PER_SECOND * STREAM_DURATION_S
-    text = (PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length]
+    parts = (f"# {number}\n\n{PARAGRAPH}" for number in range(length // len(PARAGRAPH) + 1))
+    text = "".join(parts)[:length]
     return Turn(say(f"{text}\n\n```\n\n{LAST_LINE}", chunk=4), pace=CHUNKS_PER_SECOND)
 
 

@@ -60,7 +60,8 @@ def build_turn(scenario: str, size: int, done: int) -> Turn:
             pace = CHUNKS_PER_SECOND if scenario == "paced" else None
             return Turn(call("write_to_file", arguments, chunk=CHUNK_CHARS), pace=pace)
         case "text" if done == 0:
-            text = say("fifteen letters \n" * size, chunk=len("fifteen letters \n"))
+            pieces = [f"{number:07} letters \n" for number in range(size)]
+            text = say("".join(pieces), chunk=len(pieces[0]))
             return Turn(text, call("attempt_completion", {"result": "Said."}))
         case _:
             return Turn(call("attempt_completion", {"result": "Done."}), coalesce=True)

@@ -123,9 +123,8 @@ async def measure() -> tuple[float, float, list[float]]:
 def build_answer() -> Turn:
     """Pieces of four letters or so, as tokens are, for longer than anybody looks."""
     length = int(4 * CHUNKS_PER_SECOND * (STREAM_DURATION_S + 3 * KEY_COUNT * KEY_INTERVAL_S + 20))
-    return Turn(
-        say((PARAGRAPH * (length // len(PARAGRAPH) + 1))[:length], chunk=4), pace=CHUNKS_PER_SECOND
-    )
+    parts = (f"# {number}\n\n{PARAGRAPH}" for number in range(length // len(PARAGRAPH) + 1))
+    return Turn(say("".join(parts)[:length], chunk=4), pace=CHUNKS_PER_SECOND)
 
 
 def write_long_task(directory: Path, workspace: Path) -> None:

@@ -387,6 +387,11 @@ REQUIREMENTS: dict[str, Requirement] = {
         "A second plain reply in a row, or the first in a mode that may neither edit nor run"
         " commands, is presented as the result.",
     ),
+    "engine:loop:endless-reply": Requirement(
+        "decision D87",
+        "A reply whose text repeats itself without end is stopped; the model is told, and no text"
+        " that has to repeat itself is cut.",
+    ),
     "engine:loop:commit-before-act": Requirement(
         "flaw B6", "The reply is in the journal before its first call runs."
     ),

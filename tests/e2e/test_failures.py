@@ -119,7 +119,9 @@ async def test_a_full_disk_is_reported_and_what_was_written_stays_whole(joey: Jo
     def little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    big = Turn(say("x" * 30_000), call("attempt_completion", {"result": "never"}))
+    big = Turn(
+        say(" ".join(map(str, range(7_000)))), call("attempt_completion", {"result": "never"})
+    )
     async with ModelServer([big]) as server:
         process = await joey.start("-p", "hi", *reach(server.url), preexec_fn=little_room)
         out, err = await process.communicate()

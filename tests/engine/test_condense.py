@@ -115,6 +115,13 @@ async def test_a_completed_task_is_condensed_and_stays_completed(
 
 
 @pytest.mark.requirement("context:manual")
+@pytest.mark.requirement("engine:loop:endless-reply")
+async def test_a_summary_that_repeats_itself_is_cut(harness_with_files: EngineHarness) -> None:
+    endless = Turn(say("Two files were read: " + "Nothing is left.\n" * 2_000, chunk=40))
+    task = await worked(harness_with_files, endless)
+    assert (await task.condense()).summary == "Two files were read: Nothing is left."
+
+
 async def test_there_must_be_something_to_condense(harness_with_files: EngineHarness) -> None:
     task = await worked(harness_with_files, Turn(say("Short.")))
     await task.condense()
@@ -156,7 +163,7 @@ async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_c
 async def test_a_summary_that_is_no_shorter_counts_as_failed(
     harness_with_files: EngineHarness,
 ) -> None:
-    task = await worked(harness_with_files, Turn(say("many words " * 10_000)))
+    task = await worked(harness_with_files, Turn(say(" ".join(map(str, range(20_000))))))
     shown = msgspec.to_builtins(task.recorder.api_history.build_current_messages())
     with pytest.raises(CondenseError, match="longer than the conversation"):
         await task.condense()

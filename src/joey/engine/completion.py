@@ -212,7 +212,8 @@ async def process_plain_reply(
     else:
         failures.unusable_reply_count = 0
     problem = _find_problem(task, reply, has_text=bool(texts))
-    if texts and reply.unusable_call is None and (reply.is_cut_off or not problem):
+    can_continue = reply.is_cut_off and not reply.is_repetitive
+    if texts and reply.unusable_call is None and (can_continue or not problem):
         texts_so_far.append("\n\n".join(texts.values()))
     if problem:
         failures.record_failure((problem.partition("\n")[0],))
@@ -244,6 +245,8 @@ async def process_plain_reply(
 
 def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
     """What keeps a reply without calls from being an answer, in words for the model."""
+    if reply.is_repetitive:
+        return messages_to_model.REPETITIVE_REPLY_TEXT
     if reply.is_cut_off:
         return messages_to_model.CUT_OFF_REPLY_TEXT
     if reply.unusable_call is not None:

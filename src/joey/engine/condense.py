@@ -41,6 +41,7 @@ from joey.core.messages import (
     get_blocks,
 )
 from joey.core.models import ModelRequest
+from joey.core.parsing.repetition import RepetitionDetector, cut_repetition
 from joey.core.task_types import IDLE_STATES, CancelReason, RowKind
 from joey.engine.limits import RetryBudget, wait_with_countdown
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, build_system_prompt_and_tools
@@ -351,6 +352,7 @@ class _SummaryWriter:
     async def _request_summary(self, request: ModelRequest, *, offers_tools: bool = False) -> str:
         """`offers_tools`: a reply with a call is no summary, the model went on working."""
         pieces: list[str] = []
+        repetition = RepetitionDetector()
         has_call = False
         usage: Usage | None = None
         try:
@@ -359,15 +361,21 @@ class _SummaryWriter:
                     match chunk:
                         case TextChunk():
                             pieces.append(chunk.text)
+                            repetition.feed(chunk.text)
                         case CallChunk():
                             has_call = True
                         case UsageChunk():
                             usage = chunk.usage
+                    if repetition.period:
+                        break
         finally:
             if usage is not None:  # rates depend on the input of the single request
                 usage = structs.replace(usage, cost=self._provider.model.compute_cost(usage))
             self.usage = _add_usage(self.usage, usage)
-        summary = "".join(pieces).strip()
+        summary = "".join(pieces)
+        if repetition.period:
+            summary = cut_repetition(summary, repetition.period)
+        summary = summary.strip()
         if not summary or (offers_tools and (has_call or self._begins_call(summary))):
             raise ProviderError(
                 "The model's summary was empty.", failure=ProviderFailureKind.EMPTY_REPLY

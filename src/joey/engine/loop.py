@@ -193,6 +193,8 @@ async def process_reply(
     runner = ToolCallRunner(task, failures, has_failure=reply.unusable_call is not None)
     await runner.run(calls)
     if runner.accepted_result is None:
+        if reply.is_repetitive:
+            return Continue((TextBlock(messages_to_model.REPETITIVE_REPLY_TEXT),))
         if reply.unusable_call is None:
             return Continue()
         skipped = messages_to_model.render_unusable_part(

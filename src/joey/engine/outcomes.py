@@ -76,9 +76,10 @@ class CommittedReply(Struct, frozen=True):
 
     parts: tuple[RowPart, ...]
     is_cut_off: bool = False
-    """The output limit ended it."""
+    """The output limit ended it, or it repeated itself."""
     unusable_call: UnusableCall | None = None
     """What it has in its text that was meant as a call and cannot be used as one."""
+    is_repetitive: bool = False
 
 
 class RowCall(Struct, frozen=True):

@@ -29,7 +29,14 @@ from joey.core.history.visible import truncate_middle
 from joey.core.messages import CallPart, ReasoningPart, Reply, TextBlock, TextPart, UserBlock
 from joey.core.models import ModelRequest
 from joey.core.parsing.assembler import ReplyAssembler
-from joey.core.parsing.parts import PartDelta, PartEnded, PartEvent, PartStarted, is_output_limit
+from joey.core.parsing.parts import (
+    REPETITION_STOP_REASON,
+    PartDelta,
+    PartEnded,
+    PartEvent,
+    PartStarted,
+    is_output_limit,
+)
 from joey.core.task_types import AskKind, CancelReason, RowKind
 from joey.engine.asks import build_feedback_blocks, publish_feedback
 from joey.engine.condense import ContextUsage, condense
@@ -230,6 +237,8 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
         async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 stream.publish_parts(assembler.feed(chunk))
+                if assembler.stop_repetition():
+                    break
         stream.publish_parts(assembler.close(complete=True))
         if assembler.reply.is_empty:
             raise ProviderError(
@@ -251,7 +260,11 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
     reply = assembler.reply
     if estimate and reply.usage is not None:
         _warn_if_cut(task, estimate, reply.usage.input)
-    return CommittedReply(parts, is_output_limit(reply.stop_reason), reply.unusable_call)
+    is_repetitive = reply.stop_reason == REPETITION_STOP_REASON
+    if is_repetitive:
+        task.add_row(RowKind.ERROR, "The model's reply repeated itself and was stopped.")
+    is_cut_off = is_repetitive or is_output_limit(reply.stop_reason)
+    return CommittedReply(parts, is_cut_off, reply.unusable_call, is_repetitive)
 
 
 def _warn_if_cut(task: Task, estimate: int, counted: int) -> None:

@@ -25,7 +25,14 @@ from joey.core.parsing.leaked_call_finder import FoundCalls, LeakedCallFinder
 from joey.core.parsing.leaked_calls import LeakedCall
 from joey.core.parsing.lenient_json import Repair
 from joey.core.parsing.native_calls import NativeCalls
-from joey.core.parsing.parts import CallIdAllocator, PartEvent, ReplyEnd, ReplyParts
+from joey.core.parsing.parts import (
+    REPETITION_STOP_REASON,
+    CallIdAllocator,
+    PartEvent,
+    ReplyEnd,
+    ReplyParts,
+)
+from joey.core.parsing.repetition import cut_repetition
 from joey.core.parsing.tags import (
     ProseEvent,
     ReasoningEnded,
@@ -102,6 +109,14 @@ class ReplyAssembler:
             case msg.SourceChunk():
                 self._source = chunk.source
         return self._parts.drain_events()
+
+    def stop_repetition(self) -> bool:
+        """Cut a reply whose text repeats itself without end. Returns whether it did; then no more
+        of the stream is wanted."""
+        is_stopped = self._parts.stop_repetition()
+        if is_stopped:
+            self._stop_reason = REPETITION_STOP_REASON
+        return is_stopped
 
     def close(self, complete: bool) -> list[PartEvent]:
         """The stream is over; `complete` is False when it broke or was cancelled.
@@ -305,6 +320,8 @@ class _XmlCalls:
             raw += text[place - self._raw_offset : section.start_offset - self._raw_offset].lstrip()
             place = section.end_offset
         rest = strip_end_tokens(text[place - self._raw_offset :])
+        if self._parts.stopped_period:
+            rest = cut_repetition(rest, self._parts.stopped_period)
         return raw + rest.lstrip() if place else rest
 
     def feed(self, text: str) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.messages import CallPart, Part, ReasoningItem, ReasoningPart, TextPart, ToolCall
+from joey.core.parsing.repetition import RepetitionDetector, cut_repetition
 from joey.core.text import compile_regex
 
 PartKind = Literal["text", "reasoning", "call"]
@@ -38,8 +39,8 @@ class PartEnded(Struct, frozen=True):
 
 
 class PartReclassified(Struct, frozen=True):
-    """A part that was text or a call turns out to be reasoning, or text to be shorter because
-    calls follow in it; it is final as such."""
+    """A part that was text or a call turns out to be reasoning, or prose to be shorter because
+    calls follow in it or it repeated itself; it is final as such."""
 
     index: int
     part: ReasoningPart | TextPart
@@ -55,6 +56,7 @@ class _OpenProse:
         self.kind = kind
         self.index: int | None = None
         self.pieces: list[str] = []
+        self.repetition = RepetitionDetector()
 
 
 class ReplyParts:
@@ -66,6 +68,8 @@ class ReplyParts:
         self._current_prose: _OpenProse | None = None
         self._pending_reasoning_details: list[Any] = []
         """Provider items that belong to the next reasoning that ends."""
+        self.stopped_period = 0
+        """Of the prose that repeats itself, where the reply was stopped for it."""
 
     def drain_events(self) -> list[PartEvent]:
         events, self._events = self._events, []
@@ -89,6 +93,7 @@ class ReplyParts:
             return
         prose = self._ensure_open_prose(kind)
         prose.pieces.append(text)
+        prose.repetition.feed(text)
         if prose.index is not None:
             self._events.append(PartDelta(prose.index, text))
         elif not text.isspace():
@@ -114,11 +119,14 @@ class ReplyParts:
         prose, self._current_prose = self._current_prose, None
         if prose is None or prose.index is None:
             return
-        part: Part = TextPart(text := "".join(prose.pieces))
+        part: TextPart | ReasoningPart = TextPart(text := "".join(prose.pieces))
         if prose.kind == "reasoning":
             details = self._drain_reasoning_details()
             part = ReasoningPart(text, signature, details=details, item=item)
         self._end_part(prose.index, part)
+        if self.stopped_period:
+            cut = cut_repetition(text, self.stopped_period)
+            self._reclassify(prose.index, structs.replace(part, text=cut))
 
     def end_text_as(self, text: str) -> None:
         """The open text is only this: what was shown beyond it belongs to calls."""
@@ -133,8 +141,13 @@ class ReplyParts:
         self.append_prose("text", text[len(shown) :])
         self.end_prose()
         if len(shown) > len(text):
-            part = self._parts[index] = TextPart(text)
-            self._events.append(PartReclassified(index, part))
+            self._reclassify(index, TextPart(text))
+
+    def stop_repetition(self) -> bool:
+        """Cut the text or reasoning that is being written when it ends, if it repeats itself."""
+        if self._current_prose is not None:
+            self.stopped_period = self._current_prose.repetition.period
+        return self.stopped_period > 0
 
     def finish(self) -> None:
         self.end_prose()
@@ -150,8 +163,7 @@ class ReplyParts:
             self.end_prose()
         texts = {n: part.text for n, part in enumerate(self._parts) if isinstance(part, TextPart)}
         for index, text in sorted({**texts, **calls}.items()):
-            part = self._parts[index] = ReasoningPart(text)
-            self._events.append(PartReclassified(index, part))
+            self._reclassify(index, ReasoningPart(text))
 
     # Calls
 
@@ -194,6 +206,10 @@ class ReplyParts:
         self._events.append(PartStarted(index, kind, call_id, name))
         return index
 
+    def _reclassify(self, index: int, part: TextPart | ReasoningPart) -> None:
+        self._parts[index] = part
+        self._events.append(PartReclassified(index, part))
+
     def _end_part(self, index: int, part: Part) -> None:
         self._parts[index] = part
         self._events.append(PartEnded(index, part))
@@ -233,6 +249,10 @@ _OUTPUT_LIMIT_STOP_REASONS = frozenset(
 )
 
 
+REPETITION_STOP_REASON = "repetition"
+"""The reply repeated itself; vLLM uses this word, too."""
+
+
 def is_output_limit(stop_reason: str | None) -> bool:
     """Whether a reply ended because it had reached its longest length."""
     return stop_reason is not None and stop_reason.lower() in _OUTPUT_LIMIT_STOP_REASONS
@@ -249,6 +269,11 @@ class ReplyEnd(Struct, frozen=True):
         if not self.is_complete:
             return (
                 "The reply was interrupted before this call was complete, so it was not executed."
+            )
+        if self.stop_reason == REPETITION_STOP_REASON:
+            return (
+                "This call was not executed: the reply repeated itself and was stopped. Make the"
+                " call again."
             )
         if not is_output_limit(self.stop_reason):
             return None

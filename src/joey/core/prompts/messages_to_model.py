@@ -248,6 +248,11 @@ CUT_OFF_REPLY_TEXT = (
     " it stopped, in smaller steps: one tool call at a time, and long files in several parts."
 )
 
+REPETITIVE_REPLY_TEXT = (
+    "[ERROR] Your reply repeated the same text over and over, so it was stopped; the repetitions"
+    " were removed. Do not continue it. Call the tool for your next step."
+)
+
 
 def render_only_reasoning(protocol: ToolProtocol, *, can_ask: bool = True) -> str:
     return (
