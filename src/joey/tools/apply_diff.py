@@ -194,7 +194,7 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
 
 async def _plan_edit(request: FileDiffRequest, path: ResolvedPath, ctx: ToolContext) -> PlannedEdit:
     original = await load_original(ctx, path)
-    text = require_editable_text(original, "apply_diff")
+    text = await require_editable_text(ctx, original, "apply_diff")
     size = len(text) + len(request.diff)
     outcome: AppliedBlocks | FailedBlocks = await run_in_thread_if_large(
         size,

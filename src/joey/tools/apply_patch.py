@@ -38,6 +38,7 @@ from joey.tools.base import (
     PreparedToolCall,
     Tool,
     resolve_visible_path,
+    suggest_paths,
 )
 from joey.tools.file_edit import (
     EMPTY_PATCH,
@@ -285,7 +286,7 @@ class _PatchPlanner:
                     )
                 draft.new_bytes, draft.moved_to = draft.original.encode(content), None
             case DeleteFile(path):
-                _check_exists(draft, path, "deleted")
+                await self._check_exists(draft, path, "deleted")
                 if draft.original.is_stale:
                     raise ToolError(
                         f"{path}: it was changed by somebody else since you last saw it, and their"
@@ -293,11 +294,19 @@ class _PatchPlanner:
                     )
                 draft.new_bytes = None
             case UpdateFile(path, chunks, target):
-                _check_exists(draft, path, "updated")
+                await self._check_exists(draft, path, "updated")
                 draft.new_bytes = await self._update_content(draft, path, chunks)
                 if target is not None:
                     await self._move_draft(draft, target)
         draft.change_count += max(1, len(hunk.chunks)) if isinstance(hunk, UpdateFile) else 1
+
+    async def _check_exists(self, draft: FileDraft, path: str, verb: str) -> None:
+        if draft.new_bytes is None:
+            is_deleted_before = draft.original.exists
+            near = "" if is_deleted_before else await suggest_paths(self._ctx, draft.resolved_path)
+            raise ToolError(
+                f"{path}: there is no such file, so it cannot be {verb}. Check the path.{near}"
+            )
 
     async def _load_draft(self, path: str) -> FileDraft:
         resolved_path = self._resolved_paths[path]
@@ -363,8 +372,3 @@ def _list_paths(hunk: FileOperation) -> tuple[str, ...]:
     if isinstance(hunk, UpdateFile) and hunk.move_to is not None:
         return (hunk.path, hunk.move_to)
     return (hunk.path,)
-
-
-def _check_exists(draft: FileDraft, path: str, verb: str) -> None:
-    if draft.new_bytes is None:
-        raise ToolError(f"{path}: there is no such file, so it cannot be {verb}. Check the path.")

@@ -24,6 +24,7 @@ from joey.tools.base import (
     Tool,
     compute_text_budget,
     resolve_visible_path,
+    suggest_paths,
 )
 
 MAX_HITS = 12
@@ -73,6 +74,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
         if not (await ctx.files.stat(path)).exists:
             raise TargetNotFoundError(
                 f"{path.display_path} does not exist, so there is nothing to search in it."
+                f"{await suggest_paths(ctx, path)}"
             )
         shown = path.display_path if params.path else None
         return PreparedCodeSearch(

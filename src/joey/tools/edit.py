@@ -134,7 +134,7 @@ class Edit(TextEditTool[EditRequest]):
     async def compute_change(
         self, params: EditRequest, original: OriginalFile, ctx: ToolContext
     ) -> TextChange | NoTextChange:
-        text = require_editable_text(original, self.name)
+        text = await require_editable_text(ctx, original, self.name)
         match params.replacement:
             case StringReplacement() as one:
                 change = await run_in_thread_if_large(

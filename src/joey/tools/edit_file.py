@@ -14,6 +14,7 @@ from joey.core.edits.text_replace import normalize_newlines
 from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
+from joey.tools.base import suggest_paths
 from joey.tools.file_edit import OriginalFile, require_editable_text, run_in_thread_if_large
 from joey.tools.text_edit_base import (
     ReplaceFailure,
@@ -90,10 +91,10 @@ class EditFile(TextEditTool[EditFileParams]):
                 "File not found",
                 path,
                 "A text can only be replaced in a file that exists.",
-                "Check the path with list_files.",
+                f"Check the path with list_files.{await suggest_paths(ctx, path)}",
                 "To make the file, call again with an empty old_string.",
             )
-        text = require_editable_text(original, self.name)
+        text = await require_editable_text(ctx, original, self.name)
         if normalize_newlines(params.old_string) == normalize_newlines(params.new_string):
             raise _build_edit_error(
                 "Nothing to change in file",

@@ -38,6 +38,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
+    suggest_paths,
 )
 
 log = logging.getLogger(__name__)
@@ -83,7 +84,8 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         command = _clean_command(command)
         path = ctx.files.resolve(params.cwd or ".")
         if path.is_inside and not (await ctx.files.stat(path)).is_dir:
-            raise ToolError(f"Working directory '{path.path}' does not exist.")
+            near = await suggest_paths(ctx, path)
+            raise ToolError(f"Working directory '{path.path}' does not exist.{near}")
         report = await ctx.terminal.get_sandbox_report()
         sandbox: SandboxStatus = "off" if report is None else report.level.value
         return PreparedCommand(

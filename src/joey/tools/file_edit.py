@@ -25,7 +25,7 @@ from joey.core.settings import Settings
 from joey.core.text import compile_regex, split_lines
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import Access, Claim
+from joey.tools.base import Access, Claim, suggest_paths
 
 EMPTY_PATCH = UnifiedDiff("", DiffStats(0, 0))
 _MAX_CHARS_WITHOUT_THREAD = 256 * 1024
@@ -94,15 +94,16 @@ async def load_original(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
     return OriginalFile(path, data, is_stale)
 
 
-def require_editable_text(original: OriginalFile, tool: str) -> str:
+async def require_editable_text(ctx: ToolContext, original: OriginalFile, tool: str) -> str:
     """The text of a file that is there to be edited. Raises ToolError: there is no such file, or it
     is not text."""
     path = original.resolved_path
     if not original.exists:
+        near = await suggest_paths(ctx, path)
         raise ToolError(
             f"File does not exist at path: {path.path}\n\n<error_details>\nOnly files that exist"
             f" can be changed with {tool}. Check the path, or make the file with"
-            " write_to_file.\n</error_details>"
+            f" write_to_file.{near}\n</error_details>"
         )
     if original.is_binary:
         raise ToolError(f"{path.display_path} is a binary file: {tool} changes text only.")

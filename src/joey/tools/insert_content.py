@@ -15,7 +15,7 @@ from joey.core.edits.line_document import Document, LineSpan
 from joey.core.path_access import ResolvedPath
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
-from joey.tools.base import AvailabilityContext, resolve_visible_path
+from joey.tools.base import AvailabilityContext, resolve_visible_path, suggest_paths
 from joey.tools.file_edit import OriginalFile, run_in_thread_if_large
 from joey.tools.text_edit_base import TextChange, TextEditTool
 
@@ -62,7 +62,7 @@ class InsertContent(TextEditTool[InsertContentParams]):
         if not original.exists and params.line > 1:
             raise ToolError(
                 f"{path.display_path} does not exist, so there is no line {params.line} in it. A"
-                " new file begins at line 0 or 1."
+                f" new file begins at line 0 or 1.{await suggest_paths(ctx, path)}"
             )
         if original.is_stale:
             raise ToolError(

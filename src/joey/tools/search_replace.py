@@ -59,7 +59,7 @@ class SearchReplace(TextEditTool[SearchReplaceParams]):
     async def compute_change(
         self, params: SearchReplaceParams, original: OriginalFile, ctx: ToolContext
     ) -> TextChange:
-        text = require_editable_text(original, self.name)
+        text = await require_editable_text(ctx, original, self.name)
         outcome = await run_in_thread_if_large(
             len(text),
             lambda: find_and_replace(text, params.old_string, params.new_string, ctx.model),
