@@ -185,7 +185,10 @@ class Shell(StrEnum):
     LOGIN = "keeps or forgets a login in a private file"
     REPAIRS = "only looks, and asks the service unless `--offline`; `--fix` tidies your own folder"
     SETTINGS = "changes your own settings, profiles or keys; a key is typed unseen, or piped"
-    ASKS_SERVER = "only looks; asks the model's server too, unless `--offline`"
+    ASKS_SERVER = (
+        "only looks; asks the model's server too, unless `--offline`; `--refresh` stores a"
+        " catalogue in your own folder"
+    )
     TRUSTS = "shows what this folder would run, and asks; `--yes` is your answer"
 
 
@@ -287,6 +290,7 @@ SETTINGS: dict[str, Key] = {
     "sandboxMaxCpuSeconds": Key.YOURS,
     "maxWorkspaceFiles": Key.YOURS,
     "maxConcurrentFileReads": Key.YOURS,
+    "modelCatalogUrl": Key.YOURS,
     "maxReadFileLine": Key.YOURS,
     "maxImageFileSize": Key.YOURS,
     "maxTotalImageSize": Key.YOURS,

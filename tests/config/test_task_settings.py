@@ -55,6 +55,7 @@ KEPT = frozenset(
         "profileThresholds",
         "customCondensingPrompt",
         "condensingProfile",
+        "modelCatalogUrl",
         "notifications",
         "understandTextCalls",
     ]

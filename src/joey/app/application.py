@@ -9,7 +9,12 @@ from typing import Any
 
 from joey.app.customizations import load_modes, open_customizations
 from joey.app.features import remove_worktree
-from joey.app.model_choice import StoredModel, choose_user_model
+from joey.app.model_choice import (
+    StoredModel,
+    choose_user_model,
+    list_catalogued_ids,
+    open_model_catalog,
+)
 from joey.app.options import (
     UNLIMITED,
     build_new_options,
@@ -28,7 +33,7 @@ from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.errors import ConfigError
 from joey.ports.execution import SandboxLevel
 from joey.ports.storage import TaskMetadata
-from joey.providers.catalog import PROVIDER_SPECS, find_model_info, list_model_ids
+from joey.providers.catalog import PROVIDER_SPECS, find_model_info
 from joey.providers.factory import resolve_model
 
 
@@ -102,8 +107,9 @@ class Application:
         profiles = self.config_store.load_profiles()
         active = profiles.profiles.get(profiles.active_name, Profile())
         name = provider or active.provider
-        ids = dict.fromkeys((active.model, *list_model_ids(name)))
-        return {id: find_model_info(name, id) for id in ids if id}
+        catalog = open_model_catalog(self.home)
+        ids = dict.fromkeys((active.model, *list_catalogued_ids(name, catalog)))
+        return {id: find_model_info(name, id, catalog) for id in ids if id}
 
     def find_usual_provider(self) -> str | None:
         """The provider that files and variables choose; None if they choose none."""
@@ -118,6 +124,8 @@ class Application:
         """What is known of the model that a task at rest worked with."""
         profile = self.config_store.load_profiles().profiles.get(task.profile)
         if profile is not None and profile.model == task.model:
-            return resolve_model(profile)
+            return resolve_model(profile, open_model_catalog(self.home))
         known = bool(task.model) and any(task.provider == kind.name for kind in PROVIDER_SPECS)
-        return find_model_info(task.provider, task.model) if known else None
+        if not known:
+            return None
+        return find_model_info(task.provider, task.model, open_model_catalog(self.home))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from joey.app.model_choice import open_model_catalog
 from joey.config.home import resolve_joey_home
 from joey.config.profiles import PROFILES_FILE, load_profiles
 from joey.config.settings import SETTINGS_FILE
@@ -86,6 +87,14 @@ class FileExposure(Struct, frozen=True):
     reason: str
     required_mode: int | None
     """What it should be; None when that is not ours to change."""
+
+
+def count_described_models(home: Path) -> int:
+    """Models in files of the user, all of which are read. Raises ConfigError."""
+    catalog = open_model_catalog(home)
+    if catalog is None:
+        return 0
+    return sum(len(catalog.list_ids(kind.name)) for kind in PROVIDER_SPECS)
 
 
 def find_exposures(home: Path) -> list[FileExposure]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from joey.app.model_choice import open_model_catalog
 from joey.app.models import (
     LOCAL_PROVIDERS,
     SERVER_SOURCE,
@@ -28,6 +29,7 @@ from joey.config.profiles import Profiles, load_profiles
 from joey.core.models import ModelFacts, ModelInfo
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
+from joey.ports.model import ModelOverrides
 from joey.providers.catalog import find_provider_spec
 from joey.providers.errors import TOOL_CHOICE_FLAG, build_tools_advice
 from joey.providers.factory import is_local_address, resolve_model
@@ -145,7 +147,8 @@ async def list_served_models(
         profile = resolve_profile(provider, home, env)
     except NoModelError:
         reports = [] if offline else await inspect_local_servers(home, env)
-        listed = [model for report in reports for model in _list_models_of(report)]
+        catalog = open_model_catalog(home)
+        listed = [model for report in reports for model in _list_models_of(report, catalog)]
         if not listed:
             raise
         return ModelList("", tuple(listed))
@@ -172,10 +175,10 @@ async def list_served_models(
     return structs.replace(found, models=tuple(models))
 
 
-def _list_models_of(report: ServerReport) -> Iterator[ListedModel]:
+def _list_models_of(report: ServerReport, catalog: ModelOverrides | None) -> Iterator[ListedModel]:
     profile = Profile(provider=report.server.provider)
     for facts in report.models:
-        info = resolve_model(structs.replace(profile, model=facts.id))
+        info = resolve_model(structs.replace(profile, model=facts.id), catalog)
         info = _build_info(facts, info, profile, report.kind)
         yield ListedModel(facts.id, info, (SERVER_SOURCE,), provider=report.server.provider)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from joey.config.json_documents import convert_document
+from joey.config.model_memory import MODELS_FILE, REFRESHED_MODELS_FILE
 from joey.config.profiles import (
     DEFAULT_PROVIDER,
     Profiles,
@@ -27,7 +28,15 @@ from joey.core.redaction import strip_url_credentials
 from joey.core.settings import ModelRoute, Profile, TaskSecrets
 from joey.errors import ConfigError, UntrustedAddressError
 from joey.ports.storage import TaskMetadata
-from joey.providers.catalog import PROVIDER_ALIASES, PROVIDER_SPECS, find_provider_spec
+from joey.providers.catalog import (
+    PROVIDER_ALIASES,
+    PROVIDER_SPECS,
+    find_provider_spec,
+    list_model_ids,
+)
+
+if TYPE_CHECKING:
+    from joey.config.model_catalog import ModelCatalog
 
 _TUNING_FIELDS = {
     field.name: field.encode_name
@@ -36,6 +45,22 @@ _TUNING_FIELDS = {
 }
 """What a profile says of its model, apart from how to reach it."""
 _CONFIGURATION_LABEL = Path("configuration")
+
+
+def open_model_catalog(home: Path) -> ModelCatalog | None:
+    """What files of the user say about models; None if there are no such files."""
+    if not any((home / name).exists() for name in (MODELS_FILE, REFRESHED_MODELS_FILE)):
+        return None
+    from joey.config.model_catalog import ModelCatalog  # most users have none of them
+
+    return ModelCatalog(home)
+
+
+def list_catalogued_ids(provider: str, catalog: ModelCatalog | None) -> tuple[str, ...]:
+    """Models of a provider that are known by name. Raises ConfigError."""
+    kind = find_provider_spec(provider)
+    others = () if catalog is None else catalog.list_ids(kind.name)
+    return tuple(dict.fromkeys((*list_model_ids(kind.name), *others)))
 
 
 StoredModel = ModelRoute | TaskMetadata

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.app.model_choice import ModelFlags
+from joey.app.model_choice import ModelFlags, list_catalogued_ids, open_model_catalog
 from joey.config.home import resolve_home_and_env
 from joey.config.profiles import find_base_url, is_same_address, load_profiles
 from joey.core.models import ApiProtocol, ModelInfo
@@ -76,7 +76,9 @@ async def list_models(
     home, env = resolve_home_and_env(home, env)
     profile = resolve_profile(provider, home, env)
     usual = find_provider_spec(profile.provider).default_model
-    known = [*filter(None, (profile.model, usual, *list_model_ids(profile.provider)))]
+    catalog = open_model_catalog(home)
+    ids = list_catalogued_ids(profile.provider, catalog)
+    known = [*filter(None, (profile.model, usual, *ids))]
     offered: list[str] = []
     server_error = ""
     if not offline:
@@ -88,7 +90,7 @@ async def list_models(
     models = tuple(
         ListedModel(
             name,
-            find_model_info(profile.provider, name),
+            find_model_info(profile.provider, name, catalog),
             tuple(source for source, names in lists.items() if name in names),
             is_default=name == profile.model,
         )

@@ -24,6 +24,7 @@ from joey.app.model_choice import (
     choose_model,
     choose_resumed_model,
     choose_user_model,
+    open_model_catalog,
 )
 from joey.config.config_store import ConfigStore
 from joey.config.home import resolve_home_and_env, resolve_user_home
@@ -163,7 +164,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     if secrets is None and isinstance(earlier, TaskMetadata):
         secrets = TaskSecretFiles(home).load(earlier.id)
     choice = choose_model(flags, earlier, load_profiles(home), env, secrets)
-    require_known_price(choice.profile, limits)
+    require_known_price(choice.profile, limits, home)
     return ResolvedTaskOptions(
         workspace=workspace,
         profile=choice.profile,
@@ -254,11 +255,11 @@ def _load_run_settings(home: Path, *, unattended: bool) -> Settings:
     return settings
 
 
-def require_known_price(profile: Profile, limits: Limits) -> None:
+def require_known_price(profile: Profile, limits: Limits, home: Path) -> None:
     """A budget that cannot be kept is refused before anything is spent."""
     if limits.max_cost is None or find_provider_spec(profile.provider).is_local:
         return
-    if resolve_model(profile).prices is None:
+    if resolve_model(profile, open_model_catalog(home)).prices is None:
         raise ConfigError(
             f"The price of {profile.model!r} is not known, so a budget cannot be kept. Limit the"
             " turns, the tokens or the time instead (--max-turns, --max-tokens, --max-wall-time)."
@@ -366,7 +367,7 @@ def apply_configuration(
         base = ModelChoice(options.profile, options.route, options.secrets)
     else:
         return options
-    return _apply_model_choice(options, base, parsed, env)
+    return _apply_model_choice(options, base, parsed, home, env)
 
 
 def build_new_options(
@@ -386,7 +387,7 @@ def build_new_options(
         limits=limits,
     )
     options = _apply_client_settings(options, settings, parsed)
-    return _apply_model_choice(options, base, parsed, env)
+    return _apply_model_choice(options, base, parsed, home, env)
 
 
 def _choose_user_model(
@@ -422,7 +423,7 @@ def build_resume_options(
         base = choose_resumed_model(fields, task, secrets, preferences.load_profiles(), env)
     else:
         return options
-    return _apply_model_choice(options, base, parsed, env)
+    return _apply_model_choice(options, base, parsed, home, env)
 
 
 def _split_client_configuration(values: dict[str, Any], home: Path) -> _ClientConfiguration:
@@ -480,13 +481,17 @@ def _apply_client_settings(
 
 
 def _apply_model_choice(
-    options: _Options, choice: ModelChoice, parsed: _ClientConfiguration, env: Mapping[str, str]
+    options: _Options,
+    choice: ModelChoice,
+    parsed: _ClientConfiguration,
+    home: Path,
+    env: Mapping[str, str],
 ) -> _Options:
     """The options with this model, as the client's keys change it."""
     if parsed.profile_keys:
         fields = convert_client_fields(parsed.profile_keys, choice.profile.provider)
         choice = apply_client_fields(choice, fields, env)
-    require_known_price(choice.profile, options.limits)
+    require_known_price(choice.profile, options.limits, home)
     secrets = choice.secrets
     if options.secrets is not None and options.secrets.settings:
         secrets = structs.replace(secrets or TaskSecrets(), settings=options.secrets.settings)

@@ -68,8 +68,9 @@ def list_providers() -> list[Candidate]:
 
 def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
     """Of the provider that is named, or else would be used; of a local one what it offers now."""
+    from joey.app.model_choice import list_catalogued_ids, open_model_catalog
     from joey.config.profiles import choose_profile, load_profiles
-    from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec, list_model_ids
+    from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
 
     if provider is None:
         known = load_profiles(resolve_joey_home(env))
@@ -86,7 +87,8 @@ def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]
         return [
             (m, kind.name) for each in servers if each.provider == kind.name for m in each.models
         ]
-    named = dict.fromkeys(filter(None, (kind.default_model, *list_model_ids(kind.name))))
+    listed = list_catalogued_ids(kind.name, open_model_catalog(resolve_joey_home(env)))
+    named = dict.fromkeys(filter(None, (kind.default_model, *listed)))
     return [(model, kind.name) for model in named]
 
 

@@ -16,6 +16,7 @@ from joey.app import features
 from joey.app.customizations import is_trusted, load_customizations, load_project_hooks
 from joey.app.known_secrets import build_http_client
 from joey.app.mcp_pool import McpServerPool
+from joey.app.model_choice import open_model_catalog
 from joey.app.options import require_known_price
 from joey.app.sandbox import build_boundary, build_sandbox, find_likely_sandbox
 from joey.config.config_store import SettingsRuleStore
@@ -132,6 +133,7 @@ def build_runtime(
             options.profile,
             http_client,
             options.route,
+            overrides=open_model_catalog(home),
             served_models=capabilities.served_models,
             refusal_memory=capabilities.tool_support,
         ),
@@ -200,10 +202,11 @@ def _build_mode_providers(
     def make(name: str) -> Provider:
         known = load_profiles(home)
         chosen = choose_profile(profiles=known, env=env, kinds=PROVIDER_SPECS, profile=name)
-        require_known_price(chosen, options.limits)
+        require_known_price(chosen, options.limits, home)
         return make_provider(
             chosen,
             build_http_client(chosen, env),
+            overrides=open_model_catalog(home),
             served_models=capabilities.served_models,
             refusal_memory=capabilities.tool_support,
         )

@@ -5,6 +5,7 @@ Errors name the file and the place, so that the user can act on them. A file is 
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 from pathlib import Path
@@ -21,16 +22,38 @@ T = TypeVar("T")
 
 def read_document(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file; None without one. Raises ConfigError naming file and line."""
+    data = _read_bytes(path)
+    return None if data is None else parse_document(_decode_text(data, path), path)
+
+
+def read_raw_document(path: Path) -> dict[str, msgspec.Raw] | None:
+    """The values of the JSON object in a file, not yet decoded: for large files of which little
+    is needed; None without one. Raises ConfigError naming file and line."""
+    data = _read_bytes(path)
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        document = parse_document(_decode_text(data, path), path)  # says where it is wrong
+        return {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}
+
+
+def _read_bytes(path: Path) -> bytes | None:
     try:
         with open_regular_file(path) as file:
-            text = file.read().decode("utf-8-sig")
+            return file.read()
     except FileNotFoundError:
         return None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    return parse_document(text, path)
+
+
+def _decode_text(data: bytes, path: Path) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.") from error
 
 
 def parse_document(text: str, path: Path) -> dict[str, Any]:
@@ -64,14 +87,28 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        location, problem = split_validation_error(error)
-        key = ".".join(filter(None, (within, location)))
-        if problem.startswith("Invalid"):  # and names the value
-            problem = "This value is not one of those that can be chosen"
-        named = f"`{key}`: " if key else ""
-        raise ConfigError(
-            f"{path}: {named}{problem}. Correct it, or remove the key to use the default."
-        ) from None
+        raise _explain_wrong_value(error, path, within) from None
+
+
+def decode_raw_value(value: msgspec.Raw, kind: type[T], path: Path, within: str = "") -> T:
+    """Like `convert_document`, of a value that is not decoded yet."""
+    try:
+        return msgspec.json.decode(value, type=kind)
+    except msgspec.ValidationError as error:
+        raise _explain_wrong_value(error, path, within) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: `{within}` is not valid JSON ({error}).") from error
+
+
+def _explain_wrong_value(error: msgspec.ValidationError, path: Path, within: str) -> ConfigError:
+    location, problem = split_validation_error(error)
+    key = ".".join(filter(None, (within, location)))
+    if problem.startswith("Invalid"):  # and names the value
+        problem = "This value is not one of those that can be chosen"
+    named = f"`{key}`: " if key else ""
+    return ConfigError(
+        f"{path}: {named}{problem}. Correct it, or remove the key to use the default."
+    )
 
 
 def write_document(path: Path, value: dict[str, Any]) -> None:

@@ -18,6 +18,8 @@ from joey.system.locks import lock_for_update
 
 TOOL_SUPPORT_FILE = "tool-support.json"
 SERVED_MODELS_FILE = "served-models.json"
+MODELS_FILE = "models.json"
+REFRESHED_MODELS_FILE = "models-refreshed.json"
 MAX_SERVED_AGE_S = 24 * 3600
 
 log = logging.getLogger(__name__)

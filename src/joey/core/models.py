@@ -132,6 +132,33 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
         return self.prices.select_rates(usage.input).compute_cost(usage)
 
 
+class ModelOverride(Struct, frozen=True):
+    """What files of the user say about a model; None where they say nothing."""
+
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    supports_images: bool | None = None
+    supports_native_tools: bool | None = None
+    supports_thinking: bool | None = None
+    supports_temperature: bool | None = None
+    preserve_reasoning: bool | None = None
+    prices: Prices | None = None
+    has_user_prices: bool = False
+    """The user wrote the prices, which then count wherever the model is served."""
+
+    def merge(self, other: ModelOverride) -> ModelOverride:
+        """Both, of which `other` counts more."""
+        return structs.replace(self, **other._list_statements())
+
+    def apply_to(self, model: ModelInfo) -> ModelInfo:
+        stated = self._list_statements()
+        stated.pop("has_user_prices", None)
+        return structs.replace(model, is_known=True, **stated)
+
+    def _list_statements(self) -> dict[str, Any]:
+        return {name: value for name, value in structs.asdict(self).items() if value is not None}
+
+
 class ServedModel(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What a server on the user's own machine says about a model; None where it does not say."""
 

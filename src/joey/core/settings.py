@@ -190,6 +190,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     condensing_profile: str = ""
     """The profile whose model writes summaries; empty: the task's own."""
 
+    model_catalog_url: str = ""
+    """Where `joey models --refresh` gets models and prices: the address of a document in the
+    format of models.dev, such as `https://models.dev/api.json`."""
     notifications: Literal["auto", "bell", "off"] = "auto"
     """Call you when a task ends or asks while you look elsewhere: as the terminal can, by its bell
     alone, or never."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from joey.core.messages import Chunk
-from joey.core.models import ModelInfo, ModelRequest, ServedModel
+from joey.core.models import ModelInfo, ModelOverride, ModelRequest, ServedModel
 
 
 class Provider(Protocol):
@@ -50,6 +50,13 @@ class ToolSupport(Protocol):
     def record_refusal(self, provider: Provider) -> None: ...
 
     def forget_refusal(self, provider: Provider) -> None: ...
+
+
+class ModelOverrides(Protocol):
+    """Corrects and extends the catalogue of models."""
+
+    def find(self, provider: str, names: Sequence[str]) -> ModelOverride | None:
+        """By the first of the names that is known. Raises ConfigError."""
 
 
 class ServedModels(Protocol):

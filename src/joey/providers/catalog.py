@@ -28,9 +28,17 @@ from __future__ import annotations
 
 from msgspec import Struct, structs
 
-from joey.core.models import ApiProtocol, LongContextRates, ModelInfo, Prices, ProviderSpec
+from joey.core.models import (
+    ApiProtocol,
+    LongContextRates,
+    ModelInfo,
+    ModelOverride,
+    Prices,
+    ProviderSpec,
+)
 from joey.core.text import compile_regex
 from joey.errors import ConfigError
+from joey.ports.model import ModelOverrides
 
 
 def _build_hosted_spec(name: str, base_url: str, *keys: str, model: str = "") -> ProviderSpec:
@@ -365,16 +373,30 @@ _RESPONSES_MODEL_RE = compile_regex(
 _EDIT_TOOL_BY_PROVIDER = {"xai": "search_replace", "gemini": "edit"}
 
 
-def find_model_info(provider: str, model: str) -> ModelInfo:
+def find_model_info(
+    provider: str, model: str, overrides: ModelOverrides | None = None
+) -> ModelInfo:
     """What is known of a model at a provider; the stated defaults when it is not listed. Raises
-    ConfigError: there is no such provider."""
+    ConfigError: there is no such provider, or `overrides` cannot be understood."""
+    info, override = find_model_and_override(provider, model, overrides)
+    return info if override is None else override.apply_to(info)
+
+
+def find_model_and_override(
+    provider: str, model: str, overrides: ModelOverrides | None
+) -> tuple[ModelInfo, ModelOverride | None]:
+    """What is known here, and what `overrides` say. Raises ConfigError."""
     kind = find_provider_spec(provider)
-    return structs.replace(
+    info = structs.replace(
         _find_model_or_default(kind, model),
         preferred_edit_tool=_choose_edit_tool(kind, model),
         needs_responses=kind.name == "openai"
         and _RESPONSES_MODEL_RE.search(model.lower()) is not None,
     )
+    if overrides is None:
+        return info, None
+    names = (model, _MODEL_ID_SUFFIX_RE.sub("", model.lower()), _normalize_model_id(model))
+    return info, overrides.find(kind.name, names)
 
 
 def list_model_ids(provider: str) -> tuple[str, ...]:

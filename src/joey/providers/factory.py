@@ -14,8 +14,8 @@ from joey.core.models import ApiProtocol, ModelInfo, Prices
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import ConfigError
-from joey.ports.model import Provider, RefusalMemory, ServedModels
-from joey.providers.catalog import find_model_info, find_provider_spec
+from joey.ports.model import ModelOverrides, Provider, RefusalMemory, ServedModels
+from joey.providers.catalog import find_model_and_override, find_provider_spec
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
 
@@ -31,12 +31,14 @@ def make_provider(
     http: HttpClient,
     route: ModelRoute | None = None,
     *,
+    overrides: ModelOverrides | None = None,
     served_models: ServedModels | None = None,
     refusal_memory: RefusalMemory | None = None,
 ) -> Provider:
     """The adapter for the service that the profile names; `route` as the task remembers it,
-    `served_models` remembers what local servers say, `refusal_memory` what services refuse. Raises
-    ConfigError: no such provider, no model named, or a base URL that is not one."""
+    `overrides` correct the catalogue, `served_models` remembers what local servers say,
+    `refusal_memory` what services refuse. Raises ConfigError: no such provider, no model named, or
+    a base URL that is not one."""
     kind = find_provider_spec(profile.provider)
     if not (profile.model or kind.default_model):
         raise ConfigError(
@@ -45,7 +47,7 @@ def make_provider(
         )
     if not profile.model:
         profile = structs.replace(profile, model=kind.default_model)
-    model = resolve_model(profile)
+    model = resolve_model(profile, overrides)
     if kind.api_protocol is ApiProtocol.ANTHROPIC:
         from joey.providers.anthropic import AnthropicProvider
 
@@ -86,11 +88,14 @@ def is_local_address(base_url: str) -> bool:
         return False
 
 
-def resolve_model(profile: Profile) -> ModelInfo:
+def resolve_model(profile: Profile, overrides: ModelOverrides | None = None) -> ModelInfo:
     """The catalogue's entry with the profile's limits, as a request will ask for them."""
-    info = find_model_info(profile.provider, profile.model)
+    info, override = find_model_and_override(profile.provider, profile.model, overrides)
+    has_user_prices = override is not None and override.has_user_prices
+    if override is not None:
+        info = override.apply_to(info)
     window = profile.context_window or info.context_window
-    if info.prices not in (None, Prices()) and _is_own_model(profile):
+    if info.prices not in (None, Prices()) and not has_user_prices and _is_own_model(profile):
         info = structs.replace(info, prices=None)
     usual = min(info.max_output_tokens, math.ceil(window * _MAX_OUTPUT_SHARE))
     return structs.replace(

@@ -510,6 +510,8 @@ _COMMANDS = {
         (
             ("--provider", "of this one (default: the one that is used)", "PROVIDER"),
             ("--offline", "do not ask the server"),
+            ("--refresh", "renew windows, abilities and prices from modelCatalogUrl instead"),
+            ("--from", "from this address, with --refresh", "URL", {"dest": "url"}),
             _JSON_ARRAY,
             DEBUG,
         ),

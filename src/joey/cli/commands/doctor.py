@@ -42,6 +42,7 @@ HEALTH_CHECKS: tuple[HealthCheck, ...] = (
     HealthCheck("Hooks", doctor_checks.check_hooks),
     HealthCheck("This folder", doctor_checks.check_trust),
     HealthCheck("Profiles", doctor_checks.check_profiles, doctor_checks.repair_profiles),
+    HealthCheck("Model catalogue", doctor_checks.check_model_catalog),
     HealthCheck("Keys", doctor_checks.check_api_keys),
     HealthCheck("Local models", doctor_checks.check_local_servers, needs_network=True),
     HealthCheck("Model", doctor_checks.check_model, run_offline=doctor_checks.check_model_offline),

@@ -379,6 +379,14 @@ def check_profiles() -> Finding:
     return _ok(f"{', '.join(known) or 'none'}{active}")
 
 
+def check_model_catalog() -> Finding:
+    try:
+        count = doctor.count_described_models(_resolve_joey_home())
+    except ConfigError as error:
+        return _fail(str(error))
+    return _ok(f"built in, and {count:,} models in your files" if count else "built in")
+
+
 def repair_profiles() -> Iterator[str]:
     if settled := ProfileAdmin().repair_active_profile():
         yield f"{settled} is the active profile"
