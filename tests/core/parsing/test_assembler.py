@@ -279,6 +279,23 @@ def test_an_ended_call_without_arguments_survives_the_output_limit_of_what_follo
     assert cut.problem is not None
 
 
+@pytest.mark.requirement("parsing:native:cut-off")
+def test_the_output_limit_concerns_the_last_call_alone() -> None:
+    whole, empty, broken, last = calls(
+        CallChunk(0, "a", "read_file", '{"path": "x"}'),
+        CallChunk(1, "b", "list_files"),
+        CallChunk(2, "c", "read_file", '{"path": '),
+        CallChunk(3, "d", "read_file", '{"path": "x"}'),
+        StopChunk("length"),
+    )
+    assert (whole.problem, whole.input) == (None, {"path": "x"})
+    assert (empty.problem, empty.input) == (None, {})
+    assert broken.problem is not None
+    assert "not valid JSON" in broken.problem
+    assert last.problem is not None
+    assert "output limit" in last.problem
+
+
 @pytest.mark.parametrize("chunk", [CallChunk(0, "a"), CallChunk(0, None, None, '{"path": "x"}')])
 def test_a_call_that_never_gets_a_name_is_a_problem(chunk: CallChunk) -> None:
     (call,) = calls(chunk, StopChunk("tool_use"))

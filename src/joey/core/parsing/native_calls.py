@@ -11,9 +11,9 @@ call, so a delta also begins a new one at an index already in use when
 - the call before it was ended and the delta brings something new.
 
 A call whose arguments parse when the provider ends it is final; all others are settled when the
-reply ends, because only then the reason for incomplete arguments is known. Call ids are legal for
-every provider and unique within the task (decision D16). A call that cannot be executed carries
-the message for the model (decision D14).
+reply ends, because only then the reason for incomplete arguments is known. A reply that was cut
+off leaves only its last call open. Call ids are legal for every provider and unique within the task
+(decision D16). A call that cannot be executed carries the message for the model (decision D14).
 """
 
 from __future__ import annotations
@@ -155,16 +155,17 @@ class NativeCalls:
 
     def _read_final_arguments(self, call: _NativeCall, end: ReplyEnd) -> tuple[CallArguments, ...]:
         """Raises ValueError: with what the model is told."""
+        cut_off = end.cut_off_message if call is self._calls[-1] else None
         never_began = call.arguments.is_blank and call.part_index == len(self._parts) - 1
-        if end.cut_off_message and (not call.is_ended_by_provider or never_began):
-            raise ValueError(end.cut_off_message)
+        if cut_off and (not call.is_ended_by_provider or never_began):
+            raise ValueError(cut_off)
         if not call.name:
             raise ValueError(NO_TOOL_NAME_MESSAGE)
         try:
             return self._read_arguments(call)
         except ValueError as error:
             problem = describe_malformed_arguments(call.tool_name, error)
-            raise ValueError(end.cut_off_message or problem) from None
+            raise ValueError(cut_off or problem) from None
 
     def _read_arguments(self, call: _NativeCall) -> tuple[CallArguments, ...]:
         """Usually one; two objects in a row are two calls. Raises ValueError."""

@@ -1,0 +1,29 @@
+"""What a model is told about its calls, and what it is not told."""
+
+from __future__ import annotations
+
+import json
+
+from joey.testing.script import Turn, call, stop
+from tests.front.binary import Joey
+from tests.front.playing import DONE, play, reach_openai
+
+FLAGS = ("-y", "--no-sandbox", "--model", "m")
+
+
+async def test_only_the_last_call_of_a_reply_that_was_cut_off_is_not_run(joey: Joey) -> None:
+    """OpenAI's stream does not say where a call ends."""
+    whole = {"path": "a.txt", "content": "a\n"}
+    cut = Turn(
+        call("write_to_file", whole),
+        call("write_to_file", '{"path": "b.txt", "content": "b'),
+        stop("length"),
+    )
+    played = await play(joey, cut, DONE, flags=FLAGS, model=reach_openai)
+    ran, not_run = played.results(1)
+    assert "a.txt" in ran
+    assert "cut off by the output limit" in not_run
+    assert (joey.workspace / "a.txt").read_text() == "a\n"
+    assert not (joey.workspace / "b.txt").exists()
+    (assistant,) = (m for m in played.requests[1].body["messages"] if m["role"] == "assistant")
+    assert json.loads(assistant["tool_calls"][0]["function"]["arguments"]) == whole
