@@ -6,7 +6,7 @@ import json
 
 from joey.testing.script import Turn, call, stop
 from tests.front.binary import Joey
-from tests.front.playing import DONE, play, reach_openai
+from tests.front.playing import DONE, diff, play, reach_openai, reply, write_files
 
 FLAGS = ("-y", "--no-sandbox", "--model", "m")
 
@@ -27,3 +27,22 @@ async def test_only_the_last_call_of_a_reply_that_was_cut_off_is_not_run(joey: J
     assert not (joey.workspace / "b.txt").exists()
     (assistant,) = (m for m in played.requests[1].body["messages"] if m["role"] == "assistant")
     assert json.loads(assistant["tool_calls"][0]["function"]["arguments"]) == whole
+
+
+async def test_an_edit_that_was_not_exact_says_how_it_differed(joey: Joey) -> None:
+    write_files(joey, {"a.py": "def f():\n    a = 1\n\n    b = 2\n    return a\n"})
+    played = await play(
+        joey,
+        reply(diff("a.py", ("  a = 1\n  b = 2", "  a = 1\n  b = 3"))),
+        reply(diff("a.py", ("    a = 1\n    b = 3\n    return a", "    return 1"))),
+        DONE,
+    )
+    assert played.results(1)[0].startswith(
+        "Changed a.py: line 4. SEARCH differed from the file in blank lines, white space;"
+        " REPLACE was indented like the file."
+    )
+    assert played.results(2)[0].startswith(
+        "Changed a.py: line 2. SEARCH differed from the file in"
+        " blank lines; 1 blank line that it lacks was removed."
+    )
+    assert (joey.workspace / "a.py").read_text() == "def f():\n    return 1\n"

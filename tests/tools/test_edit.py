@@ -176,8 +176,8 @@ async def test_the_row_has_the_patch(ctx: ToolContext, work: Path) -> None:
     ("old", "new", "lines"),
     [
         ("return 1", "return $1 $& \\1 $$", "line 2"),
-        ("def one():\n    return 1\n", "", "lines removed at the start"),
-        ("\n\n\n", "\n", "lines removed after line 2"),
+        ("def one():\n    return 1\n", "", "2 lines removed at the start"),
+        ("\n\n\n", "\n", "2 lines removed after line 2"),
         ("1", "11", "line 2"),
     ],
 )

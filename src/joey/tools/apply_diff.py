@@ -166,7 +166,10 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
             try:
                 errors = await save_file(ctx, plan.original, plan.new_bytes)
                 problems = format_new_errors(errors, ctx.settings)
-                results.append(format_write_result(plan.original, plan.patch, problems=problems))
+                notes = plan.applied_blocks.notes
+                results.append(
+                    format_write_result(plan.original, plan.patch, problems=problems, notes=notes)
+                )
                 new_errors += errors
                 if plan.applied_blocks.failures:
                     failures.append(_format_failed_blocks(plan))

@@ -111,5 +111,5 @@ def test_no_text_takes_for_ever_to_explain(text: str, wanted: str) -> None:
 def test_changed_lines_are_named_in_the_order_of_the_file() -> None:
     places = [(10, 11, 1), (18, 18, 2), (30, 30, 1), (52, 60, 8), (61, 67, 1)]
     assert format_changed_lines([ChangedLines(*place) for place in places]) == (
-        "line 11, lines removed after line 18, line removed after line 30, lines 53-60, 62-67"
+        "line 11, 2 lines removed after line 18, 1 line removed after line 30, lines 53-60, 62-67"
     )

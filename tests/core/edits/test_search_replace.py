@@ -360,13 +360,74 @@ def test_lines_that_a_block_only_quotes_keep_their_ends(
     [
         ('s = "a  b"\nold\n', 's = "a b"\nold', 's = "a b"\nnew', 's = "a  b"\nnew\n'),
         ("“a”\n1\n“b”\n2\n", '"a"\n1\n"b"\n2', '"a"\n3\n"b"\n4', "“a”\n3\n“b”\n4\n"),
-        ("“a”\n\n\nold\n", '"a"\n\nold', '"a"\n\nnew', "“a”\n\nnew\n"),
+        ("“a”\n\n\nold\n", '"a"\n\nold', '"a"\n\nnew', "“a”\n\n\nnew\n"),
     ],
 )
 def test_lines_that_a_block_only_quotes_are_not_written_as_it_quotes_them(
     original: str, search: str, replace: str, expected: str
 ) -> None:
     assert edited(original, block(search, replace)) == expected
+
+
+@pytest.mark.parametrize(
+    ("original", "search", "replace", "expected", "removed"),
+    [
+        ("a\n\nb\nc\n", "a\nb\nc", "a\nb\nC", "a\n\nb\nC\n", ""),
+        ("a\n\nb\nc\n", "a\nb\nc", "A\nb\nc", "A\n\nb\nc\n", ""),
+        ("a\n\nb\n", "a\nb", "a\nx\nb", "a\n\nx\nb\n", ""),
+        ("a\n\nb\n", "a\nb", "a\n\nB", "a\n\nB\n", ""),
+        ("a\n\n\nb\n", "a\n\nb", "a\nB", "a\n\nB\n", ""),
+        ("a\n\n\nb\n", "a\nb", "b", "\n\nb\n", ""),
+        ("a\n\nb\nc\n", "a\nb\n\nc", "a\nb\n\nC", "a\n\nb\n\nC\n", ""),
+        ("a\n\nb\n", "a\nb", "A\nB", "A\nB\n", "; 1 blank line that it lacks was removed"),
+        ("a\n\n\nb\n", "a\nb", "X", "X\n", "; 2 blank lines that it lacks were removed"),
+    ],
+)
+def test_blank_lines_that_a_block_does_not_quote_stay_or_are_named(
+    original: str, search: str, replace: str, expected: str, removed: str
+) -> None:
+    result = outcome(original, block(search, replace))
+    assert isinstance(result, AppliedBlocks)
+    assert result.text == expected
+    assert result.notes == (f"SEARCH differed from the file in blank lines{removed}.",)
+
+
+@pytest.mark.parametrize(
+    ("original", "search", "replace", "notes"),
+    [
+        ("a  b\n", "a b", "c", ("SEARCH differed from the file in white space.",)),
+        ("it’s\n", "it's", "is", ("SEARCH differed from the file in typographic characters.",)),
+        (
+            "it’s  a\n\n“b”\n",
+            'it\'s a\n"b"',
+            'it\'s a\n"B"',
+            ("SEARCH differed from the file in blank lines, white space, typographic characters.",),
+        ),
+        ("f(a,\nb)\n", "f(a, b)", "f(a)", ("SEARCH differed from the file in line breaks.",)),
+        (
+            "    a\n",
+            "  a",
+            "  b",
+            ("SEARCH differed from the file in white space; REPLACE was indented like the file.",),
+        ),
+        ("    a\nb\n", "  a\nb", "  a\nB", ("SEARCH differed from the file in white space.",)),
+        ("a\nb\n", "\na\n\n", "A", ()),
+        ("a\nb\n", "a", "A", ()),
+        ("1 | a\n", "1 | a", "A", ()),
+    ],
+)
+def test_a_block_that_is_not_exact_is_named_with_what_differs(
+    original: str, search: str, replace: str, notes: tuple[str, ...]
+) -> None:
+    result = outcome(original, block(search, replace))
+    assert isinstance(result, AppliedBlocks)
+    assert result.notes == notes
+
+
+def test_blocks_that_are_not_exact_are_named_by_number() -> None:
+    result = outcome("a\nb  c\n", block("a", "A"), block("b c", "B"))
+    assert isinstance(result, AppliedBlocks)
+    assert result.notes == ("Block 2: SEARCH differed from the file in white space.",)
 
 
 ODD = (

@@ -26,10 +26,10 @@ another block ambiguous.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from msgspec import Struct
 
@@ -64,6 +64,7 @@ _CONTEXT_LINE_COUNT = 10
 _POOR_SCORE = 0.8
 _POOR_CONTEXT_LINE_COUNT = 3
 """Around a place that is perhaps not the one that was meant."""
+_WORD_RE = compile_regex(r"\S+")
 _MAX_EXPLAINED_BLOCKS = 5
 """Looking for what is most like a block that does not fit is dear."""
 
@@ -73,6 +74,8 @@ class AppliedBlocks(Struct, frozen=True):
     applied_count: int
     total_count: int
     failures: tuple[EditFailure, ...] = ()
+    notes: tuple[str, ...] = ()
+    """How blocks differed from the text that they were put in place of."""
 
 
 class FailedBlocks(Struct, frozen=True):
@@ -97,15 +100,19 @@ def apply_blocks(
         editor.explain_failure(block, placed) for block, placed in misfits[:_MAX_EXPLAINED_BLOCKS]
     ]
     failures += [EditFailure("This block does not fit either.")] * (len(misfits) - len(failures))
-    if len(counts) > 1:
-        failures = [
-            EditFailure(f"Block {blocks.index(block) + 1}: {failure.summary}", failure.evidence)
-            for (block, _), failure in zip(misfits, failures, strict=True)
-        ]
+    prefixes = {
+        block: f"Block {blocks.index(block) + 1}: " if len(counts) > 1 else "" for block in counts
+    }
+    failures = [
+        EditFailure(f"{prefixes[block]}{failure.summary}", failure.evidence)
+        for (block, _), failure in zip(misfits, failures, strict=True)
+    ]
+    notes = (f"{prefixes[block]}{note}" for block in counts for note in editor.notes[block])
     total = sum(counts.values())
     if len(failures) == total:
         return FailedBlocks(tuple(failures))
-    return AppliedBlocks(editor.document.text, total - len(failures), total, tuple(failures))
+    applied_count = total - len(failures)
+    return AppliedBlocks(editor.document.text, applied_count, total, tuple(failures), tuple(notes))
 
 
 class _BlockEditor:
@@ -116,12 +123,16 @@ class _BlockEditor:
         """For each line, whether a block has put it there."""
         self._shifts: list[tuple[int, int]] = []
         """For each edit, the line it ended at and how far it moved the lines from there on."""
+        self.notes: defaultdict[SearchReplaceBlock, dict[str, None]] = defaultdict(dict)
+        """How each block differed from the text that it was put in place of."""
 
     def apply(self, block: SearchReplaceBlock, limit: int) -> int:
         """Put the block where it fits, at so many places at most; at how many it was put."""
         if not block.search.strip() or block.search == block.replace:
             return 0
-        return next(filter(None, (self._apply(each, limit) for each in _iter_readings(block))), 0)
+        notes = self.notes[block]
+        readings = _iter_readings(block)
+        return next(filter(None, (self._apply(each, limit, notes) for each in readings)), 0)
 
     def explain_failure(self, block: SearchReplaceBlock, placed: int) -> EditFailure:
         """Why a block could not be applied, or not as often as it is written."""
@@ -142,7 +153,7 @@ class _BlockEditor:
             )
         return self._build_failure(block)
 
-    def _apply(self, block: SearchReplaceBlock, limit: int) -> int:
+    def _apply(self, block: SearchReplaceBlock, limit: int, notes: dict[str, None]) -> int:
         """Put the block where it fits, if it does; at how many places."""
         search = block.search.split("\n")
         replace = block.replace.split("\n") if block.replace else []
@@ -153,7 +164,10 @@ class _BlockEditor:
             return 0
         for span in sorted(spans, reverse=True):
             matched = self.document.lines[span.start : span.stop]
-            new = replace if matched == search else _fit_replacement(replace, search, matched)
+            new = replace
+            if matched != search:
+                new, note = _fit_replacement(replace, search, matched)
+                notes |= {note: None} if note else {}
             self.document.replace(span, new)
             kept = {number for _, number in iter_common_line_numbers(matched, new)}
             flags = [number not in kept for number in range(len(new))]
@@ -282,30 +296,96 @@ def _trim_extra_blanks(replace: list[str], search: list[str], matched: list[str]
     return replace
 
 
-def _fit_replacement(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
-    """New lines for a place that differs from the search in white space and typography. Lines
-    that the block only quotes stay as the file has them, the others are shifted with the place."""
+def _fit_replacement(
+    replace: list[str], search: list[str], matched: list[str]
+) -> tuple[list[str], str]:
+    """New lines for a place that differs from the search in white space and typography, and a note
+    on that. Lines that the block only quotes stay as the file has them, the others are shifted
+    with the place."""
     found = _map_search_to_file(search, matched)
-    unchanged = {
-        new: found[old] for old, new in iter_common_line_numbers(search, replace) if old in found
-    }
-    shifted = reindent_lines(replace, ((search[number], line) for number, line in found.items()))
-    lines = [unchanged.get(number, line) for number, line in enumerate(shifted)]
-    return _trim_extra_blanks(lines, search, matched)
+    kept = {old: new for old, new in iter_common_line_numbers(search, replace) if old in found}
+    lines = reindent_lines(replace, ((search[old], matched[at]) for old, at in found.items()))
+    written = set(range(len(replace))).difference(kept.values())
+    is_shifted = any(lines[new] != replace[new] for new in written)
+    for old, new in kept.items():
+        lines[new] = matched[found[old]]
+    blanks, removed = _place_unquoted_blanks(search, matched, replace, found, kept)
+    for at in sorted(blanks, reverse=True):
+        lines[at:at] = [""] * blanks[at]
+    note = _describe_difference(search, matched, is_shifted, removed)
+    return _trim_extra_blanks(lines, search, matched), note
 
 
-def _map_search_to_file(search: list[str], matched: list[str]) -> dict[int, str]:
-    """What the lines of the search, by their numbers, are in the file; at least the first one."""
-    numbers, lines = list(range(len(search))), matched
-    if len(search) != len(matched):
+def _map_search_to_file(search: list[str], matched: list[str]) -> dict[int, int]:
+    """Which of the matched lines the lines of the search are; at least the first one."""
+    numbers, places = list(range(len(search))), list(range(len(matched)))
+    if _mark_blank_lines(search) != _mark_blank_lines(matched):
         numbers = [number for number in numbers if search[number].strip()]
-        lines = [line for line in matched if line.strip()]
+        places = [place for place in places if matched[place].strip()]
     first = next(at for at, number in enumerate(numbers) if search[number].strip())
     return {
-        number: line
-        for at, (number, line) in enumerate(zip(numbers, lines, strict=False))
-        if at == first or normalize_text(search[number]) == normalize_text(line)
+        number: place
+        for at, (number, place) in enumerate(zip(numbers, places, strict=False))
+        if at == first or normalize_text(search[number]) == normalize_text(matched[place])
     }
+
+
+def _place_unquoted_blanks(
+    search: list[str],
+    matched: list[str],
+    replace: list[str],
+    found: Mapping[int, int],
+    kept: Mapping[int, int],
+) -> tuple[Counter[int], int]:
+    """Blank lines of the file that the search lacks. Those next to a line that the block keeps
+    stay, less those that it adds there itself: how many, by the new line that they precede. The
+    others are removed: how many."""
+    blanks, removed = Counter[int](), 0
+    for (old, place), (next_old, next_place) in pairwise(found.items()):
+        quoted, real = search[old + 1 : next_old], matched[place + 1 : next_place]
+        if "".join(quoted + real).strip() or len(real) <= len(quoted):
+            continue
+        if old in kept:
+            at = kept[old] + 1
+            written = count_leading_blank_lines(replace[at:])
+        elif next_old in kept:
+            at = kept[next_old]
+            written = count_leading_blank_lines(replace[:at][::-1])
+        else:
+            removed += len(real) - len(quoted)
+            continue
+        blanks[at] += max(0, len(real) - max(len(quoted), written))
+    return blanks, removed
+
+
+def _mark_blank_lines(lines: list[str]) -> str:
+    """A character for each line: a space if it is blank."""
+    return "".join("x" if line.strip() else " " for line in lines)
+
+
+def _describe_difference(
+    search: list[str], matched: list[str], is_shifted: bool, removed: int
+) -> str:
+    """In what a search differs from its place, and what followed from it; empty if only in blank
+    lines around it."""
+    pairs = list(zip(filter(str.strip, search), filter(str.strip, matched), strict=False))
+    marks, real_marks = _mark_blank_lines(search).strip(), _mark_blank_lines(matched).strip()
+    kinds = {
+        "blank lines": marks != real_marks,
+        "white space": any(_WORD_RE.split(one) != _WORD_RE.split(other) for one, other in pairs),
+        "typographic characters": any(one.split() != other.split() for one, other in pairs),
+    }
+    if marks.count("x") != real_marks.count("x"):
+        kinds = {"line breaks": True}
+    if not any(kinds.values()):
+        return ""
+    note = f"SEARCH differed from the file in {', '.join(filter(kinds.get, kinds))}"
+    if is_shifted:
+        note += "; REPLACE was indented like the file"
+    if removed:
+        lines = "blank line that it lacks was" if removed == 1 else "blank lines that it lacks were"
+        note += f"; {removed} {lines} removed"
+    return f"{note}."
 
 
 def _select_non_overlapping(spans: list[LineSpan]) -> list[LineSpan]:

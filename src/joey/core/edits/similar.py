@@ -158,7 +158,7 @@ def format_line_numbers(spans: Sequence[LineSpan]) -> str:
 
 
 def format_changed_lines(spans: Sequence[ChangedLines]) -> str:
-    """`line 3, lines removed after line 7, lines 8-12, 20`, in order; empty for no change."""
+    """`line 3, 2 lines removed after line 7, lines 8-12, 20`, in order; empty for no change."""
     shown = spans[:_MAX_LISTED_LINE_NUMBERS]
     parts: list[str] = []
     for is_written, group in groupby(shown, key=lambda span: span.start < span.stop):
@@ -168,7 +168,7 @@ def format_changed_lines(spans: Sequence[ChangedLines]) -> str:
             parts.append(f"line{plural} {', '.join(map(_format_line_range, run))}")
         else:
             parts += [
-                f"line{'' if span.old_count == 1 else 's'} removed"
+                f"{span.old_count} line{'' if span.old_count == 1 else 's'} removed"
                 f" {f'after line {span.start}' if span.start else 'at the start'}"
                 for span in run
             ]
