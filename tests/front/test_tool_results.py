@@ -6,7 +6,7 @@ import json
 
 from joey.testing.script import Turn, call, stop
 from tests.front.binary import Joey
-from tests.front.playing import DONE, diff, play, reach_openai, reply, write_files
+from tests.front.playing import DONE, diff, play, reach_openai, read, reply, run, write_files
 
 FLAGS = ("-y", "--no-sandbox", "--model", "m")
 
@@ -46,3 +46,19 @@ async def test_an_edit_that_was_not_exact_says_how_it_differed(joey: Joey) -> No
         " blank lines; 1 blank line that it lacks was removed."
     )
     assert (joey.workspace / "a.py").read_text() == "def f():\n    return 1\n"
+
+
+async def test_changes_of_a_command_are_named_as_such_and_deletions_are_left_out(
+    joey: Joey,
+) -> None:
+    write_files(joey, {"a.py": "a = 1\nb = 2\n", "scratch.py": "x\n"})
+    played = await play(
+        joey,
+        reply(read("a.py", "scratch.py")),
+        reply(run("sed -i s/1/3/ a.py && rm scratch.py"), diff("a.py", ("b = 2", "b = 4"))),
+        DONE,
+    )
+    _, edited = played.results(2)
+    assert "had been changed by the user or by a command since you last saw it" in edited
+    assert "scratch.py" not in edited
+    assert "somebody" not in edited

@@ -227,7 +227,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(
 ) -> None:
     prepared = await prepare(ctx, {"path": "a.py", "diff": ONE})
     (work / "a.py").write_text("somebody else's\n")
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="changed by the user or by a command"):
         await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.py").read_text() == "somebody else's\n"
 

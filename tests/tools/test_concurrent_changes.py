@@ -65,7 +65,7 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(
     await read(ctx, **lines)
     (work / "a.py").write_text(THEIRS)
     message = await refusal(ctx)
-    assert message.startswith("a.py was changed by somebody else since you last saw it")
+    assert message.startswith("a.py was changed by the user or by a command since you last saw it")
     assert "Read the file again" in message
     assert (work / "a.py").read_text() == THEIRS
     await read(ctx)
@@ -142,7 +142,9 @@ async def test_a_change_outside_of_the_workspace_is_reported_once_the_call_is_al
     other.write_text("theirs\n")
     tool = registry.find("write_to_file")
     prepared = await prepare(tool, ctx, {"path": "../other", "content": "mine\n"})
-    with pytest.raises(ToolError, match="changed by somebody else since you last saw it"):
+    with pytest.raises(
+        ToolError, match="changed by the user or by a command since you last saw it"
+    ):
         await tool.run_prepared(prepared, ctx, None)
     assert other.read_text() == "theirs\n"
 
@@ -160,7 +162,7 @@ async def test_an_edit_of_a_file_that_changed_is_made_and_says_so(
     (work / "a.py").write_text(THEIRS)
     text = await call(ctx, tool, EDITS[tool])
     assert (work / "a.py").read_text() == THEIRS.replace("return 1", "return 11")
-    assert "the file had been changed by somebody else since you last saw it" in text
+    assert "the file had been changed by the user or by a command since you last saw it" in text
     # It still has not seen the rest, so it may not write over it.
     await refusal(ctx)
     await read(ctx)
@@ -170,7 +172,7 @@ async def test_an_edit_of_a_file_that_changed_is_made_and_says_so(
 @pytest.mark.parametrize("tool", EDITS)
 async def test_an_edit_is_noted_as_seen(ctx: ToolContext, work: Path, tool: str) -> None:
     await read(ctx)
-    assert "somebody else" not in await call(ctx, tool, EDITS[tool])
+    assert "by a command" not in await call(ctx, tool, EDITS[tool])
     await write(ctx)
     (work / "a.py").write_text(THEIRS)
     await refusal(ctx)

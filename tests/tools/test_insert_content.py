@@ -222,7 +222,7 @@ async def test_why_nothing_can_be_inserted_outside_is_said_only_after_it_is_allo
 async def test_a_file_that_somebody_changed_is_left_alone(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, 0)
     await insert(ctx, 0)
-    with pytest.raises(ToolError, match="changed by somebody else after"):
+    with pytest.raises(ToolError, match="changed by the user or by a command after"):
         await tool.run_prepared(prepared, ctx, None)
     (work / "a.txt").write_text("another\nfile\n")
     with pytest.raises(ToolError, match="since you last saw it"):

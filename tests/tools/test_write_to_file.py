@@ -231,7 +231,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(
     path.unlink()
     if now is not None:
         path.write_bytes(now)
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="changed by the user or by a command"):
         await tool.run_prepared(prepared, ctx, None)
     assert (path.read_bytes() if path.exists() else None) == now
 
@@ -241,7 +241,7 @@ async def test_a_file_that_appeared_meanwhile_is_not_overwritten(
 ) -> None:
     prepared = await prepare(ctx, "a.txt", "new\n")
     (work / "a.txt").write_text("somebody else's\n")
-    with pytest.raises(ToolError, match="changed by somebody else"):
+    with pytest.raises(ToolError, match="changed by the user or by a command"):
         await tool.run_prepared(prepared, ctx, None)
     assert (work / "a.txt").read_text() == "somebody else's\n"
 

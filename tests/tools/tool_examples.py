@@ -309,7 +309,7 @@ def _editing_examples() -> Iterator[Example]:
             Failure(
                 "changed-by-others",
                 _patch("*** Delete File: shop.py"),
-                "was changed by somebody else",
+                "was changed by the user or by a command",
                 earlier_calls=(READ_SHOP,),
                 change_workspace=_change("shop.py"),
             ),
@@ -351,7 +351,7 @@ def _editing_examples() -> Iterator[Example]:
             Failure(
                 "changed-by-others",
                 over,
-                "was changed by somebody else",
+                "was changed by the user or by a command",
                 earlier_calls=(READ_SHOP,),
                 change_workspace=_change("shop.py"),
             ),
@@ -398,7 +398,7 @@ def _editing_examples() -> Iterator[Example]:
             Failure(
                 "changed-by-others",
                 {**insert, "path": "shop.py"},
-                "was changed by somebody else",
+                "was changed by the user or by a command",
                 earlier_calls=(READ_SHOP,),
                 change_workspace=_change("shop.py"),
             ),

@@ -40,6 +40,8 @@ class ReadTracker:
 
     def __init__(self) -> None:
         self._seen_versions: dict[Path, _SeenVersion] = {}
+        self.has_command_run = False
+        """Since files were last compared: the model's own command may have deleted some."""
 
     def record_seen(self, path: ResolvedPath, stamp: FileStamp, data: bytes | None = None) -> None:
         """The model has read or written this version, which has exactly these bytes."""

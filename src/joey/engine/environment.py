@@ -195,13 +195,16 @@ _MAX_COMPARED_FILE_BYTES = 1024 * 1024
 
 
 async def find_externally_modified_files(memory: ReadTracker, files: Files) -> list[str]:
-    """A look at size and time of each; only one that was written anew is read."""
+    """A look at size and time of each; only one that was written anew is read. Deletions are left
+    out after a command of the model, which knows what it deletes."""
+    with_deletions, memory.has_command_run = not memory.has_command_run, False
     checked = memory.list_recent_paths(_MAX_CHECKED_FILES)
     modified: list[str] = []
     for resolved, kind in zip(checked, await files.stat_all(checked), strict=True):
         if not kind.is_file:
             memory.discard(resolved)
-            modified.append(f"{resolved.display_path} (deleted)")
+            if with_deletions:
+                modified.append(f"{resolved.display_path} (deleted)")
         elif memory.may_have_changed(resolved, kind.stamp) and await _has_file_changed(
             memory, files, resolved, kind
         ):

@@ -289,8 +289,8 @@ class _PatchPlanner:
                 await self._check_exists(draft, path, "deleted")
                 if draft.original.is_stale:
                     raise ToolError(
-                        f"{path}: it was changed by somebody else since you last saw it, and their"
-                        " changes would be lost. Read the file again before you delete it."
+                        f"{path}: it was changed by the user or by a command since you last saw it,"
+                        " and that change would be lost. Read the file again before you delete it."
                     )
                 draft.new_bytes = None
             case UpdateFile(path, chunks, target):

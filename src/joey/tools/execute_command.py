@@ -108,6 +108,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         artifact = ctx.artifacts_directory / f"cmd-{ctx.row_ts}.txt"
         limit = get_kill_timeout(prepared.command, ctx.settings)
         live = LiveOutput(ctx.on_output)
+        ctx.read_tracker.has_command_run = True
         running = await ctx.terminal.start(prepared.command, prepared.cwd, artifact, live.write)
         wait_s = prepared.timeout
         if wait_s is None and limit is None:

@@ -2,7 +2,7 @@
 
 The bytes that an edit was made from are kept until it is carried out. If the file has changed by
 then, nothing is written: the user approved a change of that file. Each write is noted in the task's
-memory, and the result says so when somebody else had changed the file before. It also lists the
+memory, and the result says so when the file had been changed otherwise before. It also lists the
 diagnostics that the edit introduced.
 """
 
@@ -31,8 +31,8 @@ EMPTY_PATCH = UnifiedDiff("", DiffStats(0, 0))
 _MAX_CHARS_WITHOUT_THREAD = 256 * 1024
 _MAX_PATCH_CHARS = 512 * 1024
 _STALE_FILE_NOTE = (
-    "The edit was made, but the file had been changed by somebody else since you last saw it; the"
-    " rest of it may differ from what you know. Read it again before you change more of it."
+    "The edit was made, but the file had been changed by the user or by a command since you last"
+    " saw it; the rest of it may differ from what you know. Read it again before you change more."
 )
 
 _SURROGATES_RE = compile_regex("[\ud800-\udfff]")
@@ -114,8 +114,9 @@ async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
     """Raises ToolError: the file is no longer the one that the edit was made from."""
     if (await _read_with_stamp(ctx, original.resolved_path))[0] != original.data:
         raise ToolError(
-            f"{original.resolved_path.display_path} was changed by somebody else after this edit "
-            "was prepared, so nothing was written. Read the file again and make the edit again."
+            f"{original.resolved_path.display_path} was changed by the user or by a command after"
+            " this edit was prepared, so nothing was written. Read the file again and make the edit"
+            " again."
         )
 
 

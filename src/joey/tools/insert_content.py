@@ -66,8 +66,9 @@ class InsertContent(TextEditTool[InsertContentParams]):
             )
         if original.is_stale:
             raise ToolError(
-                f"{path.display_path} was changed by somebody else since you last saw it, so the"
-                " line may be another one by now and nothing was inserted. Read the file again."
+                f"{path.display_path} was changed by the user or by a command since you last saw"
+                " it, so the line may be another one by now and nothing was inserted. Read the file"
+                " again."
             )
         if original.is_binary:
             raise ToolError(

@@ -129,9 +129,9 @@ def _refuse_if_stale(original: OriginalFile) -> None:
     """Outside of the workspace it is told once the call is allowed, as everything found there."""
     if original.is_stale:
         raise ToolError(
-            f"{original.resolved_path.display_path} was changed by somebody else since you last "
-            "saw it, so nothing was written: their changes would have been lost. Read the file "
-            "again, then write it with what is new in it."
+            f"{original.resolved_path.display_path} was changed by the user or by a command "
+            "since you last saw it, so nothing was written: that change would have been lost. Read "
+            "the file again, then write it with what is new in it."
         )
 
 
