@@ -58,7 +58,7 @@ async def test_always_names_its_rule_and_is_not_asked_again(
         (asked,) = here.editor.asked
     assert asked["options"] == [
         ("allow", "allow_once", "Allow"),
-        ("always", "allow_always", "Always allow touch made.txt"),
+        ("always", "allow_always", "Always allow, in every folder: touch made.txt"),
         ("reject", "reject_once", "Reject"),
     ]
     why = asked["call"]["content"][-1]["content"]["text"]

@@ -40,7 +40,7 @@ def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
 async def test_a_user_allows_a_command_for_good(joey: Joey) -> None:
     turns = [running("touch a.txt"), running("touch a.txt"), DONE]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
-        assert "always: touch a.txt\n" in await screen.until(ASK)
+        assert "always allow, in every folder: touch a.txt\n" in await screen.until(ASK)
         screen.press("a\n")
         await screen.until(ACCEPT)
     settings = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ async def test_a_user_accepts_the_edits_of_a_task(joey: Joey) -> None:
 
     turns = [write("a.txt"), write("b.txt"), DONE]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
-        assert "always: edits in this workspace, for this task\n" in await screen.until(ASK)
+        assert "always allow edits in this workspace, for this task\n" in await screen.until(ASK)
         screen.press("a\n")
         await screen.until(ACCEPT)
     assert (joey.workspace / "b.txt").exists()

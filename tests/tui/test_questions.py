@@ -105,7 +105,12 @@ def labels(ask: AskOpened) -> list[str]:
 
 def test_a_command_can_be_allowed_for_good_only_where_a_rule_is_offered() -> None:
     instead = "Reject, and say what to do instead"
-    assert labels(COMMAND) == ["Allow", "Always allow make test", "Reject", instead]
+    assert labels(COMMAND) == [
+        "Allow",
+        "Always allow, in every folder: make test",
+        "Reject",
+        instead,
+    ]
     assert labels(EDIT) == ["Allow", "Reject", instead]
 
 

@@ -51,7 +51,9 @@ async def test_no_is_no(joey: Joey, key: str) -> None:
 async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
     turns = [running("git status"), running("git status --short"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        asked = await shown.until("Run this command?", "2 Always allow git status")
+        asked = await shown.until(
+            "Run this command?", "2 Always allow, in every folder: git status"
+        )
         assert "runs UNCONFINED" in asked
         await shown.save_snapshot("always")
         await shown.answer("2")

@@ -348,8 +348,10 @@ class TaskRenderer:
                 self._print_note(f"  asks because {to_one_line(view.reason, 200)}")
             if view.confinement:
                 self._print_note(f"  {view.confinement}")
-            if ask.always_rule:
-                self._print_note(f"  always: {to_one_line(ask.always_rule, MAX_ALWAYS_RULE_CHARS)}")
+            for choice in view.choices:
+                if choice.rule:
+                    label = phrases.lower_first(choice.full_label)
+                    self._print_note(f"  {to_one_line(label, MAX_ALWAYS_RULE_CHARS)}")
         if question := questions.format_question(view):
             self.print(f"\n{question}", "bold")
         self._writer.print_prompt(questions.format_answer_hint(view))

@@ -95,7 +95,9 @@ def _build_approval_view(ask: AskOpened) -> AskView:
     is_handover = summary.tool == "finish_task"
     allow, reject = _build_choices("Accept" if is_handover else "Allow", "Reject")
     rule = sanitize(ask.always_rule or "")
-    always = AskChoice("Always allow", Answer(Response.YES, always=True), "always", rule)
+    # A rule for edits says itself how far it goes; others become settings of the user.
+    label = "Always allow" if ask.ask is AskKind.TOOL else "Always allow, in every folder:"
+    always = AskChoice(label, Answer(Response.YES, always=True), "always", rule)
     is_held = ask.sandbox in ("full", "landlock")
     details = summary.arguments or to_one_line(summary.message, 400)
     call = f"{summary.headline} {details}".rstrip()
