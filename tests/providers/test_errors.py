@@ -48,6 +48,7 @@ async def failing(wire: str, step: Fail) -> ProviderError:
         (413, ProviderFailureKind.INVALID_REQUEST),
         (422, ProviderFailureKind.INVALID_REQUEST),
         (429, ProviderFailureKind.RATE_LIMIT),
+        (498, ProviderFailureKind.OVERLOAD),
         (500, ProviderFailureKind.OVERLOAD),
         (502, ProviderFailureKind.OVERLOAD),
         (503, ProviderFailureKind.OVERLOAD),
@@ -241,6 +242,32 @@ def test_google_answers_with_a_list() -> None:
     error = build_response_error(SERVICE, 429, {}, body)
     assert (error.failure, error.code) == (ProviderFailureKind.RATE_LIMIT, "EXHAUSTED")
     assert "Resource exhausted" in str(error)
+
+
+def test_a_quota_of_google_is_a_rate_limit_unless_it_is_one_of_the_day() -> None:
+    def classify(quota: str) -> ProviderFailureKind:
+        details = [
+            {"violations": [{"quotaId": quota}]},
+            {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38s"},
+        ]
+        message = "You exceeded your current quota, please check your plan and billing details."
+        error = {"code": 429, "message": message, "status": "RESOURCE_EXHAUSTED"}
+        body = msgspec.json.encode([{"error": {**error, "details": details}}])
+        return build_response_error(SERVICE, 429, {}, body).failure
+
+    minute = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
+    assert classify(minute) is ProviderFailureKind.RATE_LIMIT
+    assert classify(minute.replace("Minute", "Day")) is ProviderFailureKind.QUOTA
+
+
+@pytest.mark.parametrize("code", ["tool_use_failed", "output_parse_failed"])
+def test_a_call_that_groq_cannot_read_is_worth_another_attempt(code: str) -> None:
+    message = "Failed to call a function. Please adjust your prompt."
+    error = {"message": message, "code": code, "failed_generation": "{", "type": "invalid_request"}
+    body = msgspec.json.encode({"error": error})
+    found = build_response_error(SERVICE, 400, {}, body)
+    assert found.failure is ProviderFailureKind.MALFORMED_STREAM
+    assert "could not read a call" in str(found)
 
 
 async def test_a_web_page_is_not_shown_to_the_user() -> None:

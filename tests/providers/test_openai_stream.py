@@ -422,3 +422,20 @@ def test_any_json_at_all_is_either_read_or_a_provider_error(body: object) -> Non
         read(body)
     except ProviderError as error:
         assert error.failure is ProviderFailureKind.MALFORMED_STREAM
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["error", "abort", "network_error", "insufficient_system_resource", "function_call_filter: X"],
+)
+def test_a_reply_that_the_service_gave_up_is_tried_again(reason: str) -> None:
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+    with pytest.raises(ProviderError, match=reason) as caught:
+        read(delta(content="Half a"), end)
+    assert caught.value.failure is ProviderFailureKind.OVERLOAD
+
+
+def test_the_text_of_a_refusal_is_shown() -> None:
+    assert read(delta(content=None, refusal="I cannot do that.")) == [
+        TextChunk("I cannot do that.")
+    ]

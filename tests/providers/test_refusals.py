@@ -8,9 +8,16 @@ from joey.providers.refusals import (
     OPTIONAL_NAMES,
     find_refusal_of_chat,
     find_refusal_of_responses,
+    find_refused_images,
     find_refused_name,
 )
-from joey.providers.services import CALL_IDS, MISSING_REASONING, USER_AFTER_TOOL
+from joey.providers.services import (
+    CALL_IDS,
+    IMAGES,
+    MISSING_REASONING,
+    REFUSED_WITH_IMAGES,
+    USER_AFTER_TOOL,
+)
 
 SENT = json.dumps(
     {
@@ -170,3 +177,42 @@ def test_chat_completions_may_name_the_other_endpoint(
 ) -> None:
     assert find_refusal_of_chat(400, text, frozenset(known)) == name
     assert find_refusal_of_chat(429, text, frozenset(known)) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "name"),
+    [
+        (400, "this model does not support image input (ref: b8bd630e)", IMAGES),
+        (400, "Model do not support image input. Request id: 021", IMAGES),
+        (400, "Invalid content type. image_url is only supported by certain models.", IMAGES),
+        (404, "No endpoints found that support image input", IMAGES),
+        (400, "foo/bar is not a multimodal model", IMAGES),
+        (400, "At most 0 image(s) may be provided in one prompt.", IMAGES),
+        (400, "messages[7]: unknown variant `image_url`, expected `text`", IMAGES),
+        (500, "image input is not supported - hint: you may need to provide the mmproj", IMAGES),
+        (400, "Image input not supported for model kimi-k2-thinking", IMAGES),
+        (400, "messages.content.type 参数非法，取值范围 ['text']", IMAGES),
+        (400, "Invalid API parameter, please check the documentation.", REFUSED_WITH_IMAGES),
+        (400, "invalid params, chat content is empty (2013)", REFUSED_WITH_IMAGES),
+        (422, "body.messages.7.user.content.str: Input should be a string", REFUSED_WITH_IMAGES),
+        (400, "messages.3: image exceeds 5 MB maximum", REFUSED_WITH_IMAGES),
+        (413, "Request exceeds the maximum size", REFUSED_WITH_IMAGES),
+        (500, "Internal server error", None),
+        (404, "The model does not exist", None),
+    ],
+)
+def test_images_are_left_out_where_they_may_be_the_reason(
+    status: int, text: str, name: str | None
+) -> None:
+    sent = b'{"messages":[{"content":[{"type":"image_url","image_url":{}}]}]}'
+    assert find_refused_images(status, text, sent, frozenset()) == name
+    assert find_refused_images(status, text, b'{"messages":[]}', frozenset()) is None
+    assert find_refused_images(status, text, sent, frozenset({IMAGES})) is None
+
+
+def test_openrouter_refuses_a_parameter_with_404() -> None:
+    text = "No endpoints found that support the provided 'tool_choice' value."
+    sent = b'{"tool_choice":"auto"}'
+    assert find_refused_name(404, text, sent, OPTIONAL_NAMES, frozenset()) == "tool_choice"
+    unknown = "No endpoints found for foo/bar. 'tool_choice' is not supported"
+    assert find_refused_name(404, unknown, sent, OPTIONAL_NAMES, frozenset()) is None

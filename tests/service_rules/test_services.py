@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import shutil
@@ -24,7 +25,7 @@ from joey.core.settings import Profile
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.providers.factory import resolve_model
 from joey.providers.openai_request import OpenAiRequestBuilder
-from joey.testing.script import Turn, call, fail
+from joey.testing.script import Turn, call, fail, stop
 from joey.testing.server import ModelServer, Request
 from joey.tools.parameters import build_native_schema
 from joey.tools.read_file import ReadFileParams
@@ -204,6 +205,43 @@ async def test_a_refused_parameter_is_left_out_and_remembered(joey: Joey) -> Non
     assert last["chat_template_kwargs"] == {"enable_thinking": False}
 
 
+@pytest.mark.requirement("providers:services:refusals")
+@pytest.mark.parametrize(
+    ("provider", "message", "refusals"),
+    [
+        ("openai", "this model does not support image input", 1),
+        ("anthropic", "this model does not support image input", 1),
+        ("zai", "Invalid API parameter, please check the documentation.", 2),
+    ],
+)
+async def test_refused_images_are_left_out(
+    joey: Joey, provider: str, message: str, refusals: int
+) -> None:
+    """They are remembered as refused only if the service says so."""
+    png = (
+        b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    )
+    (joey.workspace / "a.png").write_bytes(base64.b64decode(png + b"RU5ErkJggg=="))
+    plan = [call("read_file", {"files": [{"path": "a.png"}]})]
+    refused = 0
+
+    def answer(request: Request) -> Turn:
+        nonlocal refused
+        if "base64" in json.dumps(request.body["messages"]):
+            refused += 1
+            return Turn(fail(400, message))
+        return Turn(plan.pop() if plan else call("attempt_completion", {"result": "All done."}))
+
+    keys = {name: "sk-1" for spec in PROVIDER_SPECS for name in spec.key_variables[:1]}
+    async with ModelServer(answer) as server:
+        url = server.url + ("" if provider == "anthropic" else "/v1")
+        flags = ["--provider", provider, "--base-url", url, "-m", "my-model"]
+        for arguments in (["look"], ["-c", "and now?"]):
+            done = await joey.run("-p", "-y", *flags, *arguments, env={**joey.env, **keys})
+            assert (done.code, done.out.strip()) == (0, "All done."), done.err
+    assert refused == refusals
+
+
 @pytest.mark.parametrize("name", ["mistral", "deepseek", "llamacpp"])
 async def test_a_renamed_model_at_a_proxy_is_understood_by_its_refusals(
     joey: Joey, name: str
@@ -217,3 +255,19 @@ async def test_a_renamed_model_at_a_proxy_is_understood_by_its_refusals(
         for arguments in (["read it"], ["-c", "and now?"]):
             done = await joey.run("-p", *flags, *arguments)
             assert (done.code, done.out.strip()) == (0, "All done."), done.err
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason"),
+    [("anthropic", "refusal"), ("openai", "content_filter"), ("zai", "sensitive")],
+)
+async def test_a_filtered_reply_ends_the_run_with_the_reason(
+    joey: Joey, provider: str, reason: str
+) -> None:
+    keys = {name: "sk-1" for spec in PROVIDER_SPECS for name in spec.key_variables[:1]}
+    async with ModelServer([Turn(stop(reason))]) as server:
+        url = server.url + ("" if provider == "anthropic" else "/v1")
+        flags = ["--provider", provider, "--base-url", url, "-m", "my-model"]
+        done = await joey.run("-p", *flags, "go", env={**joey.env, **keys})
+    assert done.code == 1
+    assert f"content filter stopped the reply (`{reason}`)" in done.err

@@ -226,6 +226,20 @@ class ReplyStream:
         self._task.publish(ev.UsageChanged(ts=self._task.next_ts(), usage=self._task.usage))
 
 
+_FILTER_STOP_REASONS = ("content_filter", "sensitive", "refusal")
+"""OpenAI and Gemini (which adds a cause), Z.ai, Anthropic: the same request would end the same."""
+
+
+def _build_empty_reply_error(stop_reason: str | None) -> ProviderError:
+    if stop_reason is not None and stop_reason.startswith(_FILTER_STOP_REASONS):
+        return ProviderError(
+            f"The service's content filter stopped the reply (`{stop_reason}`). Say it in another"
+            " way, or use another model.",
+            failure=ProviderFailureKind.INVALID_REQUEST,
+        )
+    return ProviderError("The model's reply was empty.", failure=ProviderFailureKind.EMPTY_REPLY)
+
+
 async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> CommittedReply:
     """One reply, committed. Raises ProviderError: the service failed or said nothing;
     nothing was committed; CancelledError: what had arrived is committed as an interrupted reply."""
@@ -241,9 +255,7 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
                     break
         stream.publish_parts(assembler.close(complete=True))
         if assembler.reply.is_empty:
-            raise ProviderError(
-                "The model's reply was empty.", failure=ProviderFailureKind.EMPTY_REPLY
-            )
+            raise _build_empty_reply_error(assembler.reply.stop_reason)
     except asyncio.CancelledError:
         stream.publish_parts(assembler.close(complete=False))
         stream.commit_reply(interrupted=True)

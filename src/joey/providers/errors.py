@@ -76,6 +76,10 @@ _QUOTA_RE = compile_regex(
     r"|billing|payment required|out of credits",
     re.IGNORECASE,
 )
+_DAILY_QUOTA_ID = "PerDay"
+"""In Google's names of quotas, all of which it answers with a time to wait."""
+_UNREADABLE_CALL_CODES = ("tool_use_failed", "output_parse_failed")
+"""Groq's: the model has written something that is no call."""
 _RETRY_DELAY_RE = compile_regex(r'retryDelay\\*"\s*:\s*\\*"(\d+(?:\.\d+)?)s')
 
 _FAILURE_BY_STATUS: dict[int, ProviderFailureKind] = {
@@ -87,6 +91,7 @@ _FAILURE_BY_STATUS: dict[int, ProviderFailureKind] = {
     409: ProviderFailureKind.OVERLOAD,
     425: ProviderFailureKind.OVERLOAD,
     429: ProviderFailureKind.RATE_LIMIT,
+    498: ProviderFailureKind.OVERLOAD,
 }
 _STATUS_BY_CODE: dict[str, int] = {
     "authentication_error": 401,
@@ -287,6 +292,9 @@ def _build_provider_error(
     service: ServiceInfo, status: int, said: _ErrorDetails, wait: float | None, response: str
 ) -> ProviderError:
     failure = _classify_failure(status, said)
+    is_soon_over = status == 429 and wait is not None and _DAILY_QUOTA_ID not in response
+    if failure is ProviderFailureKind.QUOTA and is_soon_over:
+        failure = ProviderFailureKind.RATE_LIMIT
     window, advice = None, ""
     if failure is ProviderFailureKind.CONTEXT_OVERFLOW:
         window = _STATED_WINDOW_RE.search(said.message)
@@ -321,6 +329,8 @@ def build_tools_advice(model: str, refusal: str) -> str:
 
 def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailureKind:
     text = f"{said.code or ''} {said.message}"
+    if said.code in _UNREADABLE_CALL_CODES:
+        return ProviderFailureKind.MALFORMED_STREAM
     if status not in (401, 403, 429) and _TOOLS_REFUSED_RE.search(said.message):
         return ProviderFailureKind.TOOLS_REFUSED
     if status not in (401, 403, 404, 429) and is_context_overflow(text):
@@ -371,6 +381,8 @@ def _format_error_message(
             return f"The account at {who} has no credit left for this. {says}"
         case ProviderFailureKind.RATE_LIMIT:
             return f"{who} gets too many requests at the moment. {says}"
+        case ProviderFailureKind.MALFORMED_STREAM:
+            return f"{who} could not read a call in the model's reply. {says}"
         case ProviderFailureKind.OVERLOAD:
             return f"{who} is in trouble at the moment. {says}"
         case _:

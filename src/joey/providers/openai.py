@@ -88,7 +88,9 @@ class OpenAiProvider(StreamingProvider):
         status, text, known = error.status, error.response, self._refused
         if self._uses_responses:
             extra_names = self._profile.extra_body
-            return refusals.find_refusal_of_responses(status, text, sent, extra_names, known)
+            return refusals.find_refusal_of_responses(
+                status, text, sent, extra_names, known
+            ) or refusals.find_refused_images(status, text, sent, known)
         name = refusals.find_refusal_of_chat(status, text, known)
         return name or super()._find_refused_name(error, sent)
 
@@ -107,6 +109,7 @@ class _ToolCallDelta(Struct):
 
 class _ChoiceDelta(Struct):
     content: str | list[Any] | None = None
+    refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[dict[str, Any]] | None = None
@@ -151,6 +154,10 @@ class _StreamChunk(Struct):
 _decode_chunk = msgspec.json.Decoder(_StreamChunk).decode
 _LENGTH_FINISH_REASON = "length"
 """The reason that leaves the last call unfinished."""
+_FAILURE_FINISH_REASONS = ("error", "abort", "network_error", "insufficient_system_resource")
+"""OpenRouter and vLLM, SGLang, Z.ai, DeepSeek: the service failed in the middle of a reply."""
+_CALL_FILTER_PREFIX = "function_call_filter"
+"""Gemini's: the model has written something that is no call."""
 
 
 class OpenAiStreamDecoder(StreamDecoder):
@@ -196,7 +203,7 @@ class OpenAiStreamDecoder(StreamDecoder):
         if thought or (details and (thought := _join_text_parts(details))):
             chunks.append(msg.ReasoningChunk(thought))
         is_thought = self._handle_extra_content(delta.extra_content)
-        if content := delta.content:
+        if content := delta.content or delta.refusal:
             if not isinstance(content, str):
                 content = self._handle_content_parts(content, chunks)
             if content:
@@ -228,6 +235,9 @@ class OpenAiStreamDecoder(StreamDecoder):
         return False
 
     def _handle_finish(self, reason: str, response_id: str | None, chunks: list[msg.Chunk]) -> None:
+        if reason in _FAILURE_FINISH_REASONS or reason.startswith(_CALL_FILTER_PREFIX):
+            message = f"The reply was interrupted (finish reason `{reason}`)."
+            raise errors.build_stream_error(self._service, {"message": message})
         self.is_answer_complete = True
         chunks += self._reasoning_merger.take_chunks()
         if reason != _LENGTH_FINISH_REASON:

@@ -15,8 +15,10 @@ from joey.providers.services import (
     CALL_IDS,
     CHAT_COMPLETIONS,
     ENCRYPTED_CONTENT,
+    IMAGES,
     MISSING_REASONING,
     REASONING_WITH_TOOLS,
+    REFUSED_WITH_IMAGES,
     RESPONSES,
     USER_AFTER_TOOL,
 )
@@ -82,9 +84,22 @@ _REASONING_OPTION_RE = compile_regex(r"reasoning\.(effort|summary)|reasoning (su
 _NEEDS_RESPONSES_RE = compile_regex(
     r"only (?:supported|available) in (?:the )?/?v1/responses|use /?v1/responses", re.IGNORECASE
 )
+_IMAGE_KEYS = (b'"image_url":', b'"type":"image"', b'"input_image"', b'"images":[')
+_IMAGES_REFUSED_RE = compile_regex(
+    r"image(?:s|_url| inputs?)?\b.{0,24}(?:not (?:be )?(?:supported|enabled)|only supported)"
+    r"|not support (?:image|vision|multi-?modal)|endpoints found that support image"
+    r"|not a (?:multi-?modal|vision)|at most 0 image|unknown variant .image"
+    r"|content\.type .{0,80}\[\W{0,3}text\W{0,3}\]",
+    re.IGNORECASE,
+)
+"""llama.cpp, Moonshot, xAI, OpenAI; Ollama, SambaNova; OpenRouter; vLLM; DeepSeek; Z.ai."""
+_UNEXPLAINED_STATUSES = (400, 413, 422)
+_NO_ENDPOINT_RE = compile_regex(r"no endpoints found that support", re.IGNORECASE)
+"""How OpenRouter refuses a parameter, with the status 404."""
 _REFUSAL_RE = compile_regex(
     r"un(?:supported|known|recogni[sz]ed|expected)|not (?:be )?(?:supported|permitted|allowed)"
     r"|(?:does|do) not support|extra_forbidden|cannot find field|deprecated"
+    r"|no endpoints found that support"
     r"|only .{1,40} (?:is|are) (?:allowed|supported)|invalid",
     re.IGNORECASE,
 )
@@ -111,7 +126,7 @@ def find_refused_name(
 ) -> str | None:
     """What to do without in a second attempt; None if that is not what the service complains about.
     `known` has been refused before, so that it cannot be the reason."""
-    if status not in _REFUSING_STATUSES:
+    if status not in _REFUSING_STATUSES and not _NO_ENDPOINT_RE.search(text):
         return None
     if b'"tool_calls":' in sent or b'"tool_use"' in sent:
         for pattern, demand in _DEMANDS:
@@ -128,6 +143,18 @@ def find_refused_name(
         and (place := re.search(_build_name_pattern(name), normalized)) is not None
     }
     return found[min(found)] if found else None
+
+
+def find_refused_images(
+    status: int | None, text: str, sent: bytes, known: frozenset[str]
+) -> str | None:
+    """Whether to send a request again without its images. Services that take none do not always
+    say so, and one image may be too large: anything else that is refused has been tried before."""
+    if known & {IMAGES, REFUSED_WITH_IMAGES} or not any(key in sent for key in _IMAGE_KEYS):
+        return None
+    if _IMAGES_REFUSED_RE.search(text[:_MAX_REASON_CHARS]):
+        return IMAGES
+    return REFUSED_WITH_IMAGES if status in _UNEXPLAINED_STATUSES else None
 
 
 def find_refusal_of_responses(

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from joey.core.messages import Chunk, ReplySource, SourceChunk, merge_chunks
 from joey.core.models import ModelInfo, ModelRequest
@@ -25,9 +26,19 @@ from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import ServiceInfo
 from joey.providers.http_client import HttpClient, HttpResponse
 from joey.providers.http_connection import parse_url
-from joey.providers.services import ENCRYPTED_CONTENT, identify_service
+from joey.providers.services import (
+    IMAGES,
+    REFUSED_WITH_IMAGES,
+    UNRECORDED,
+    identify_service,
+)
 from joey.providers.sse import NdjsonReader, ServerSentEvent, SseReader
 
+_REFUSING_FAILURES = (
+    ProviderFailureKind.INVALID_REQUEST,
+    ProviderFailureKind.OVERLOAD,
+    ProviderFailureKind.NOT_FOUND,
+)
 _MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 
 
@@ -131,7 +142,7 @@ class StreamingProvider(ABC):
             self._refused = (
                 self._refusal_memory.load_refused(self) if self._refusal_memory else frozenset()
             )
-            self._request_builder = self._make_request_builder(self._refused)
+            self._request_builder = self._rebuild_request_builder()
         while True:
             body, has_begun = self._request_builder.build_body(request), False
             try:
@@ -148,22 +159,30 @@ class StreamingProvider(ABC):
                     raise
                 self._refused |= {name}
                 self._unrecorded_refusals.append(name)
-                self._request_builder = self._make_request_builder(self._refused)
+                self._request_builder = self._rebuild_request_builder()
+
+    def _rebuild_request_builder(self) -> RequestBuilder:
+        if self._refused & {IMAGES, REFUSED_WITH_IMAGES}:
+            self.model = structs.replace(self.model, supports_images=False)
+        return self._make_request_builder(self._refused)
 
     def _record_refusals(self) -> None:
         names, self._unrecorded_refusals = self._unrecorded_refusals, []
         if self._refusal_memory is not None:
             for name in names:
-                if not name.startswith(ENCRYPTED_CONTENT):
+                if not name.startswith(UNRECORDED):
                     self._refusal_memory.record_refused(self, name)
 
     def _find_refused_name(self, error: ProviderError, sent: bytes) -> str | None:
-        if error.failure not in (ProviderFailureKind.INVALID_REQUEST, ProviderFailureKind.OVERLOAD):
+        if error.failure not in _REFUSING_FAILURES:
             return None
         from joey.providers import refusals
 
         names = (*refusals.OPTIONAL_NAMES, *self._profile.extra_body)
-        return refusals.find_refused_name(error.status, error.response, sent, names, self._refused)
+        said = (error.status, error.response, sent)
+        return refusals.find_refused_name(
+            *said, names, self._refused
+        ) or refusals.find_refused_images(*said, self._refused)
 
     async def _wait_for_rate_limit(self) -> None:
         if not self._profile.rate_limit_seconds:
