@@ -308,6 +308,10 @@ REQUIREMENTS: dict[str, Requirement] = {
     "providers:responses:errors": Requirement(
         "D86", "Failures, refusals, the content filter and the output limit end a reply as such."
     ),
+    "providers:prices:long-input": Requirement(
+        "D88",
+        "Costs and budgets count a request with a long input by the tariff for it.",
+    ),
     "providers:services:rules": Requirement(
         "D80",
         "A task keeps the rules of every provider's service when it is resumed and changes hands.",
@@ -1639,6 +1643,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     ),
     "config:served-model": Requirement(
         "D87", "The only model of a server that is named without one is used; of several, told."
+    ),
+    "config:models-file": Requirement(
+        "D88", "models.json corrects and extends the catalogue; mistakes are named."
+    ),
+    "config:models-refresh": Requirement(
+        "D88", "A refresh is checked whole, stored apart, and says what changed."
     ),
     "config:first-run": Requirement(
         "D12", "Without a choice, a model server of this machine is offered with one key."

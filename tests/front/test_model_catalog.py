@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from joey.app.application import Application
+from joey.core.settings import ModelRoute
 from joey.testing.script import Turn, usage
 from joey.testing.server import ModelServer
 from tests.front.binary import Finished, Joey
@@ -51,6 +53,7 @@ async def refresh(joey: Joey, document: object, *flags: str) -> Finished:
 # models.json
 
 
+@pytest.mark.requirement("config:models-file")
 async def test_a_model_of_models_json_has_its_window_tools_and_prices(joey: Joey) -> None:
     tier = {"tier": {"type": "context", "size": 20_000}, "input": 20, "output": 40}
     entry = {
@@ -72,6 +75,7 @@ async def test_a_model_of_models_json_has_its_window_tools_and_prices(joey: Joey
     assert "attempt_completion" in json.dumps(body["messages"])
 
 
+@pytest.mark.requirement("config:models-file")
 async def test_a_wrong_value_ends_the_run_before_any_request(joey: Joey) -> None:
     write_models(joey, {"openai": {"models": {"own": {"limit": {"context": "large"}}}}})
     async with ModelServer([DONE]) as server:
@@ -106,9 +110,19 @@ async def test_models_lists_those_of_models_json_with_their_date(joey: Joey) -> 
     assert "gemini-next" in await list_models(joey, "gemini")
 
 
+def test_clients_are_offered_models_of_the_files(joey: Joey) -> None:
+    write_models(joey, DOCUMENT)
+    services = Application(workspace=joey.workspace, home=joey.home, env={})
+    assert services.list_models("openai")["gpt-next"].context_window == 300_000
+    found = services.find_task_model(ModelRoute(provider="openai", model="gpt-next"))
+    assert found is not None
+    assert found.prices is not None
+
+
 # --refresh
 
 
+@pytest.mark.requirement("config:models-refresh")
 async def test_a_refresh_stores_the_catalogue_and_says_what_changed(joey: Joey) -> None:
     first = await refresh(joey, DOCUMENT)
     assert first.code == 0
@@ -150,6 +164,7 @@ async def test_a_project_does_not_choose_the_address(joey: Joey) -> None:
     assert done.code == 78
 
 
+@pytest.mark.requirement("config:models-refresh")
 async def test_models_json_is_neither_changed_nor_beaten_by_a_refresh(joey: Joey) -> None:
     write_models(joey, {"openai": {"models": {"gpt-next": {"cost": {"input": 7, "output": 8}}}}})
     before = (joey.home / "models.json").read_bytes()
@@ -159,6 +174,7 @@ async def test_models_json_is_neither_changed_nor_beaten_by_a_refresh(joey: Joey
     assert (model["prices"]["input"], model["contextWindow"]) == (7, 300_000)
 
 
+@pytest.mark.requirement("config:models-refresh")
 @pytest.mark.parametrize(
     ("document", "message"),
     [
