@@ -39,6 +39,7 @@ from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
     SimilarMatch,
+    explain_entities,
     find_most_similar,
     format_percent,
     render_numbered_lines,
@@ -159,6 +160,7 @@ class _Patcher:
             return EditFailure(f"{head} They are at line {elsewhere + 1}, {why}")
         nearest = self._find_nearest(chunk.old_lines, start)
         why = self._describe_difference(chunk.old_lines, nearest)
+        why += explain_entities(_join_lines(chunk.old_lines), _join_lines(self._document.lines))
         # New lines that are among the old ones prove nothing.
         has_own_lines = _join_lines(chunk.new_lines) not in _join_lines(chunk.old_lines)
         if any(chunk.new_lines) and has_own_lines:

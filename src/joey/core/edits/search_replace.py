@@ -45,6 +45,7 @@ from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
     SimilarMatch,
+    explain_entities,
     find_most_similar,
     format_line_numbers,
     format_percent,
@@ -218,6 +219,7 @@ class _BlockEditor:
         position = "" if hint is None else f" at line {block.start_line} or elsewhere"
         return EditFailure(
             f"No match found{position} in the {len(self.document.lines)} lines of the file."
+            f"{explain_entities(block.search, chr(10).join(self.document.lines))}"
             f"{self._describe_nearest(search, nearest)}",
             self._render_evidence(search, nearest),
         )

@@ -24,7 +24,7 @@ from joey.core.edits.line_document import (
     normalize_text,
     tokenize_line,
 )
-from joey.core.text import number_lines
+from joey.core.text import number_lines, unescape_entities
 
 SimilarityFunction = Callable[[str, str], float]
 """How alike two texts are, from 0 to 1."""
@@ -129,6 +129,23 @@ class EditFailure(Struct, frozen=True):
     """What is wrong, without anything from the text."""
     evidence: str = ""
     """Lines of the text that help to put it right."""
+
+
+def explain_entities(search: str, text: str) -> str:
+    """A sentence, if a search that is not in the text is there but for its entities."""
+    search = search.strip()
+    plain = unescape_entities(search)
+    if search in text or plain not in unescape_entities(text):
+        return ""
+    if plain in text:
+        return (
+            " Your text has `&lt;`, `&gt;` or `&amp;` where the file has the characters `<`, `>`"
+            " and `&` themselves: write those."
+        )
+    return (
+        " The file has entities (`&lt;`, `&gt;`, `&amp;`) where your text has the characters"
+        " themselves, or the reverse: write them as the file does."
+    )
 
 
 def render_numbered_lines(lines: Sequence[str], span: LineSpan) -> str:

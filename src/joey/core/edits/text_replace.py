@@ -31,6 +31,7 @@ from joey.core.edits.line_document import Document, LineSpan, count_common_prefi
 from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
+    explain_entities,
     find_most_similar,
     format_line_numbers,
     format_percent,
@@ -321,6 +322,7 @@ def explain_not_found(
             " It has line numbers in front of its lines, which are not part of the file: leave"
             " them out."
         )
+    summary += explain_entities(search, text.normalized_text)
     summary += _describe_existing_replacement(text, search, new)
     return EditFailure(summary, _render_spans(document, spans))
 
