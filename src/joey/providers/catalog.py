@@ -232,7 +232,8 @@ class _ModelRow(Struct, frozen=True):
         )
 
 
-_LATER = "2026-11-18"
+_REREAD = "2026-11-18"
+"""When prices were read again, with their tariffs for long inputs."""
 _DOUBLE_ABOVE_200K = ((200, 2, 1.5),)
 _DOUBLE_ABOVE_272K = ((272, 2, 1.5),)
 
@@ -252,26 +253,28 @@ _CLAUDE_MODELS = {
     "claude-opus-4-5": _ModelRow(200, 64, (5, 25, 0.5, 6.25), "ct0"),
     "claude-opus-4-1": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct0"),
     "claude-opus-4": _ModelRow(200, 32, (15, 75, 1.5, 18.75), "ct0"),
-    "claude-sonnet-5-5": _ModelRow(1000, 128, (2, 10, 0.1, 2.5), "cx", (), _LATER),
+    "claude-sonnet-5-5": _ModelRow(1000, 128, (2, 10, 0.1, 2.5), "cx", (), _REREAD),
     "claude-sonnet-5": _ModelRow(1000, 128, (2, 10, 0.2, 2.5), "cx"),
     "claude-sonnet-4-6": _ModelRow(1000, 64, (3, 15, 0.3, 3.75), "ct0"),
-    "claude-sonnet-4-5": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0", _DOUBLE_ABOVE_200K, _LATER),
-    "claude-sonnet-4": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0", _DOUBLE_ABOVE_200K, _LATER),
-    "claude-haiku-5-5": _ModelRow(1000, 128, (0.1, 0.5, 0.01, 0.125), "cx", ((100, 5, 5),), _LATER),
+    "claude-sonnet-4-5": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0", _DOUBLE_ABOVE_200K, _REREAD),
+    "claude-sonnet-4": _ModelRow(200, 64, (3, 15, 0.3, 3.75), "ct0", _DOUBLE_ABOVE_200K, _REREAD),
+    "claude-haiku-5-5": _ModelRow(
+        1000, 128, (0.1, 0.5, 0.01, 0.125), "cx", ((100, 5, 5),), _REREAD
+    ),
     "claude-haiku-4-5": _ModelRow(200, 64, (1, 5, 0.1, 1.25), "ct0"),
 }
 _GPT_MODELS = {
-    "gpt-6.1-sol": _ModelRow(1050, 128, (2, 10, 0.1, 2.5), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-6.1-terra": _ModelRow(1050, 128, (1, 5, 0.05, 1.25), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-6-astra": _ModelRow(1050, 128, (10, 50, 1, 12.5), "xn", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-6-sol": _ModelRow(1050, 128, (2, 10, 0.2, 2.5), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-6-luna": _ModelRow(1050, 128, (0.1, 0.5, 0.01, 0.125), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-5.6": _ModelRow(1050, 128, (4, 20, 0.4, 5), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-5.6-sol": _ModelRow(1050, 128, (4, 20, 0.4, 5), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-5.6-terra": _ModelRow(1050, 128, (2, 12, 0.2, 2.5), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-5.6-luna": _ModelRow(1050, 128, (0.2, 1.2, 0.02, 0.25), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-5.5": _ModelRow(1050, 128, (5, 30, 0.5), "x", _DOUBLE_ABOVE_272K, _LATER),
-    "gpt-5.4": _ModelRow(1050, 128, (2.5, 15, 0.25), "x", _DOUBLE_ABOVE_272K, _LATER),
+    "gpt-6.1-sol": _ModelRow(1050, 128, (2, 10, 0.1, 2.5), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-6.1-terra": _ModelRow(1050, 128, (1, 5, 0.05, 1.25), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-6-astra": _ModelRow(1050, 128, (10, 50, 1, 12.5), "xn", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-6-sol": _ModelRow(1050, 128, (2, 10, 0.2, 2.5), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-6-luna": _ModelRow(1050, 128, (0.1, 0.5, 0.01, 0.125), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-5.6": _ModelRow(1050, 128, (4, 20, 0.4, 5), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-5.6-sol": _ModelRow(1050, 128, (4, 20, 0.4, 5), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-5.6-terra": _ModelRow(1050, 128, (2, 12, 0.2, 2.5), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-5.6-luna": _ModelRow(1050, 128, (0.2, 1.2, 0.02, 0.25), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-5.5": _ModelRow(1050, 128, (5, 30, 0.5), "x", _DOUBLE_ABOVE_272K, _REREAD),
+    "gpt-5.4": _ModelRow(1050, 128, (2.5, 15, 0.25), "x", _DOUBLE_ABOVE_272K, _REREAD),
     "gpt-5.4-mini": _ModelRow(400, 128, (0.75, 4.5, 0.075), "x"),
     "gpt-5.4-nano": _ModelRow(400, 128, (0.2, 1.25, 0.02), "x"),
     "gpt-5.2": _ModelRow(400, 128, (1.75, 14, 0.175), "x"),
@@ -294,10 +297,10 @@ _GPT_MODELS = {
 _OTHER_HOSTED_MODELS = {
     "gemini-3.8-flash": _ModelRow(1048, 65, (0.75, 3.75, 0.075)),
     "gemini-3.5-flash": _ModelRow(1048, 65, (1.5, 9, 0.15)),
-    "gemini-3.1-pro": _ModelRow(1048, 65, (2, 12, 0.2), "", _DOUBLE_ABOVE_200K, _LATER),
+    "gemini-3.1-pro": _ModelRow(1048, 65, (2, 12, 0.2), "", _DOUBLE_ABOVE_200K, _REREAD),
     "gemini-3.1-flash-lite": _ModelRow(1048, 65, (0.25, 1.5, 0.025)),
     "gemini-3-flash": _ModelRow(1048, 65, (0.5, 3, 0.05)),
-    "gemini-2.5-pro": _ModelRow(1048, 65, (1.25, 10, 0.125), "", _DOUBLE_ABOVE_200K, _LATER),
+    "gemini-2.5-pro": _ModelRow(1048, 65, (1.25, 10, 0.125), "", _DOUBLE_ABOVE_200K, _REREAD),
     "gemini-2.5-flash": _ModelRow(1048, 65, (0.3, 2.5, 0.03)),
     "gemini-2.5-flash-lite": _ModelRow(1048, 65, (0.1, 0.4, 0.01)),
     "deepseek-v4.1-flash": _ModelRow(1000, 384, (0.14, 0.28, 0.0028), "br"),
@@ -308,12 +311,12 @@ _OTHER_HOSTED_MODELS = {
     "deepseek-reasoner": _ModelRow(128, 64, (0.28, 0.42, 0.028), "br"),
     "deepseek-r1": _ModelRow(128, 32, (0.55, 2.19, 0.14), "bn"),
     "qwen3-max": _ModelRow(
-        262, 65, (1.2, 6, 0.24, 1.5), "b0", ((32, 2, 2), (128, 2.5, 2.5)), _LATER
+        262, 65, (1.2, 6, 0.24, 1.5), "b0", ((32, 2, 2), (128, 2.5, 2.5)), _REREAD
     ),
-    "qwen3.5-plus": _ModelRow(1000, 65, (0.4, 2.4, 0.04, 0.5), "", ((256, 1.25, 1.25),), _LATER),
-    "qwen-plus": _ModelRow(1000, 32, (0.4, 1.2, 0.08, 0.5), "b", ((256, 3, 3),), _LATER),
+    "qwen3.5-plus": _ModelRow(1000, 65, (0.4, 2.4, 0.04, 0.5), "", ((256, 1.25, 1.25),), _REREAD),
+    "qwen-plus": _ModelRow(1000, 32, (0.4, 1.2, 0.08, 0.5), "b", ((256, 3, 3),), _REREAD),
     "qwen3-coder-plus": _ModelRow(
-        1000, 65, (1, 5, 0.2, 1.25), "b", ((32, 1.8, 1.8), (128, 3, 3), (256, 6, 12)), _LATER
+        1000, 65, (1, 5, 0.2, 1.25), "b", ((32, 1.8, 1.8), (128, 3, 3), (256, 6, 12)), _REREAD
     ),
     "qwen3-coder-next": _ModelRow(262, 65, (0.07, 0.3, 0.07), "b"),
     "qwen3-coder": _ModelRow(262, 65, (0.2, 0.8, 0.2), "b"),
@@ -321,8 +324,8 @@ _OTHER_HOSTED_MODELS = {
     "kimi-k2.5": _ModelRow(262, 65, (0.6, 3, 0.1), "r"),
     "glm-5.2": _ModelRow(1000, 128, (1.4, 4.4, 0.28), "br"),
     "glm-5.1": _ModelRow(200, 128, (1.4, 4.4, 0.26), "br"),
-    "grok-4.7": _ModelRow(500, 64, (2, 6, 0.5), "", ((200, 2, 2),), _LATER),
-    "grok-4": _ModelRow(256, 64, (3, 15, 0.75), "", ((128, 2, 2),), _LATER),
+    "grok-4.7": _ModelRow(500, 64, (2, 6, 0.5), "", ((200, 2, 2),), _REREAD),
+    "grok-4": _ModelRow(256, 64, (3, 15, 0.75), "", ((128, 2, 2),), _REREAD),
     "grok-code-fast-1": _ModelRow(256, 32, (0.2, 1.5, 0.02), "b"),
     "llama-4-maverick": _ModelRow(1048, 16, (0.15, 0.6, 0.15)),
     "llama-4-scout": _ModelRow(328, 16, (0.08, 0.3, 0.08)),
