@@ -60,8 +60,10 @@ class Service(Struct, frozen=True, kw_only=True):
             case "":
                 pass
             case "<think>":
-                deltas.append({"content": f"<think>{thought}</think>\n\n"})
-                echo[self.echoed_reasoning] = thought.lstrip()
+                deltas.append({"content": f"<think>{thought}\n</think>\n\n"})
+                echo[self.echoed_reasoning] = thought.lstrip() + "\n"
+                if self.echoed_reasoning == "content":
+                    echo["content"] = f"<think>{thought}\n</think>\n\n{text}"
             case "thinking":
                 pieces = [{"type": "text", "text": piece} for piece in (thought[:9], thought[9:])]
                 deltas += [{"content": [{"type": "thinking", "thinking": [p]}]} for p in pieces]
@@ -480,8 +482,21 @@ QWEN = Service(
     reasoning="reasoning_content",
 )
 
+MINIMAX = Service(
+    name="minimax",
+    model="MiniMax-M2.7",
+    rules=(
+        *_OPENAI_WIRE,
+        r.field_rule("reasoning_content", "reasoning_details"),
+        r.PLAIN_SCHEMAS,
+        r.sampling_rule(),
+    ),
+    fail=fail_openai,
+    reasoning="<think>",
+    echoed_reasoning="content",
+)
 _COMPATIBLE_NAMES = (
-    *("minimax", "sambanova", "baseten", "requesty", "unbound", "litellm", "vercel-ai-gateway"),
+    *("sambanova", "baseten", "requesty", "unbound", "litellm", "vercel-ai-gateway"),
     *("poe", "roo", "chutes", "deepinfra", "doubao", "featherless", "huggingface"),
     "io-intelligence",
 )
@@ -500,6 +515,7 @@ COMPATIBLE = tuple(
 SERVICES = (
     ANTHROPIC,
     GEMINI,
+    MINIMAX,
     OPENAI,
     OPENROUTER,
     MISTRAL,

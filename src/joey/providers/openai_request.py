@@ -261,10 +261,13 @@ class MessageConverter:
         if not rules.takes_reasoning or field in self._refused:
             return
         text = self._collect_reasoning(message, is_wanted and rules.is_reasoning_shared)
-        if text and field == THINKING_CHUNK:
-            thought = {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+        if text and rules.has_thought_tags and source is not UNSET and not source.reasoning_field:
+            thought = text.strip("\n")
+            wire["content"] = f"<think>\n{thought}\n</think>\n\n{wire['content']}"
+        elif text and field == THINKING_CHUNK:
+            chunk = {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
             said = [{"type": "text", "text": wire["content"]}] if wire["content"] else []
-            wire["content"] = [thought, *said]
+            wire["content"] = [chunk, *said]
         elif text or (wire.get("tool_calls") and rules.missing_reasoning is not None):
             wire[field] = text or rules.missing_reasoning
 

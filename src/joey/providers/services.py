@@ -34,6 +34,8 @@ _SERVICES_BY_HOST = {
     "z.ai": "zai",
     "bigmodel.cn": "zai",
     "aliyuncs.com": "qwen",
+    "minimax.io": "minimax",
+    "minimaxi.com": "minimax",
 }
 _PROTOCOL_PROVIDERS = ("openai", "anthropic")
 """Providers that are chosen for any server with their protocol."""
@@ -51,6 +53,8 @@ class ServiceRules(Struct, frozen=True, kw_only=True):
     """Another model may be sent it too."""
     missing_reasoning: str | None = None
     """The value of that field where a reply has no reasoning; None: the field is left out."""
+    has_thought_tags: bool = False
+    """Reasoning that came in tags in the text goes back in them."""
     takes_reasoning_details: bool = False
     takes_extra_content: bool = False
     has_thought_signatures: bool = False
@@ -137,6 +141,9 @@ _RULES_BY_SERVICE = {
     "zai": ServiceRules(reasoning_field="reasoning_content", takes_parallel_tool_calls=False),
     "qwen": ServiceRules(reasoning_field="reasoning_content"),
     "together": ServiceRules(is_reasoning_shared=False),
+    "minimax": ServiceRules(
+        is_reasoning_shared=False, has_thought_tags=True, takes_reasoning_details=True
+    ),
 }
 
 
