@@ -152,6 +152,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:not-running": Requirement(
         "D87", "A server of this machine that is not running is tried once more, and named."
     ),
+    "local:first-contact": Requirement(
+        "D87", "With a window of 4,096 tokens, one key works or says what to change."
+    ),
     "local:window-learnt": Requirement("D77", "The window that a refusal names is remembered."),
     "local:no-tools": Requirement(
         "D77", "A model that takes no tools, by its server's word, starts in XML."
@@ -1706,6 +1709,15 @@ REQUIREMENTS: dict[str, Requirement] = {
     "front:screen:ends": Requirement(
         "design, terminal screen",
         "However it ends, the terminal is as it was and the task is whole.",
+    ),
+    "front:screen:key-checked": Requirement(
+        "D87", "A key is checked with one free request before it is kept."
+    ),
+    "front:screen:key-replaced": Requirement(
+        "D87", "A key that is refused can be replaced where that is told; the request is repeated."
+    ),
+    "front:screen:model-after-failure": Requirement(
+        "D87", "After a failed request another model or provider can be chosen, and goes on."
     ),
     "front:screen:first-run": Requirement(
         "design, terminal screen",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from msgspec import Struct, structs
 from joey.app.model_choice import ModelFlags, list_catalogued_ids, open_model_catalog
 from joey.config.home import resolve_home_and_env
 from joey.config.profiles import find_base_url, is_same_address, load_profiles
-from joey.core.models import ApiProtocol, ModelInfo
+from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec
 from joey.core.settings import Profile
 from joey.core.text import compile_regex
 from joey.errors import (
@@ -97,6 +98,23 @@ async def list_models(
         for name in dict.fromkeys((*known, *offered))
     )
     return ModelList(profile.provider, models, server_error)
+
+
+async def list_profile_models(
+    profile: Profile, *, home: Path | None = None, env: Mapping[str, str] | None = None
+) -> list[str]:
+    """Those of the server that a complete profile leads to, and those of the catalogue, unless it
+    is at an address of its own and lists what it has."""
+    home, env = resolve_home_and_env(home, env)
+    offered: list[str] = []
+    with suppress(UserError):  # a request will say what is wrong
+        offered = await fetch_offered_models(profile, env)
+    if offered and profile.base_url is not None:
+        return offered
+    usual = find_provider_spec(profile.provider).default_model
+    ids = list_catalogued_ids(profile.provider, open_model_catalog(home))
+    known = dict.fromkeys((usual, *ids, *offered))
+    return [name for name in known if name]
 
 
 def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) -> Profile:
@@ -185,6 +203,16 @@ class LocalServer(Struct, frozen=True):
     @property
     def is_local(self) -> bool:
         return find_provider_spec(self.provider).is_local
+
+    @property
+    def missing_model_hint(self) -> str:
+        """What to do where it has no model to use; empty: it has."""
+        if self.is_loading:
+            return f"{self.provider} at {self.base_url} is still loading its model."
+        if self.models:
+            return ""
+        pull = "; get one with `ollama pull NAME`" if self.provider == "ollama" else ""
+        return f"{self.provider} at {self.base_url} has no model yet{pull}."
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -277,14 +305,27 @@ class KnownProvider(Struct, frozen=True):
     needs_key: bool
     models: tuple[str, ...]
     """Those that are known by name, the usual one first."""
+    start_hint: str = ""
+    """Of a local server: where it would be, and how to start it."""
 
 
-def list_known_providers() -> tuple[KnownProvider, ...]:
+def list_known_providers(env: Mapping[str, str]) -> tuple[KnownProvider, ...]:
     found = []
     for kind in PROVIDER_SPECS:
         models = dict.fromkeys(filter(None, (kind.default_model, *list_model_ids(kind.name))))
-        found.append(KnownProvider(kind.name, not kind.is_local, tuple(models)))
+        hint = _describe_start(kind, env) if kind.is_local else ""
+        found.append(KnownProvider(kind.name, not kind.is_local, tuple(models), hint))
     return tuple(found)
+
+
+def _describe_start(kind: ProviderSpec, env: Mapping[str, str]) -> str:
+    from joey.providers.server_advice import describe_not_running
+
+    try:
+        address = parse_url(find_base_url(kind, env) or kind.base_url)
+    except ConfigError as error:
+        return str(error)
+    return describe_not_running(kind.name, address.host_and_port, "")
 
 
 MAX_RESPONSE_BYTES = 4 * 1024 * 1024

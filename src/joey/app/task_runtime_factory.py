@@ -30,7 +30,7 @@ from joey.content.isolated_workers import (
     WebPageFetcher,
 )
 from joey.content.outlines import OutlineExtractor
-from joey.core.settings import Settings
+from joey.core.settings import Profile, Settings
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.execution.bash_grammar import BashGrammar
@@ -42,7 +42,7 @@ from joey.ports.execution import Sandbox
 from joey.ports.model import Provider
 from joey.ports.tool_context import Capabilities
 from joey.ports.workspace import Files
-from joey.providers.catalog import PROVIDER_SPECS
+from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
 from joey.providers.factory import make_provider
 from joey.tools.registry import Registry
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
@@ -136,6 +136,7 @@ def build_runtime(
             overrides=open_model_catalog(home),
             served_models=capabilities.served_models,
             refusal_memory=capabilities.tool_support,
+            key_source=find_key_source(options.profile, env),
         ),
         tool_registry=registry,
         files=_wrap_files(options, files),
@@ -186,6 +187,13 @@ def _add_repository_access(options: ResolvedTaskOptions) -> Settings:
     return structs.replace(settings, sandbox_readable=readable)
 
 
+def find_key_source(profile: Profile, env: Mapping[str, str]) -> str:
+    """The variable that the key of a complete profile came from; empty: none."""
+    kind = find_provider_spec(profile.provider)
+    named = (name for name in kind.key_variables if env.get(name, "").strip() == profile.api_key)
+    return next(named, "")
+
+
 def _build_mode_providers(
     options: ResolvedTaskOptions,
     capabilities: CapabilityFactory,
@@ -209,6 +217,7 @@ def _build_mode_providers(
             overrides=open_model_catalog(home),
             served_models=capabilities.served_models,
             refusal_memory=capabilities.tool_support,
+            key_source=find_key_source(chosen, env),
         )
 
     return ModeProviders(profiles, make)

@@ -75,12 +75,8 @@ def _add_local_server_hint(error: NoModelError) -> NoModelError:
 
 
 def _name_models(error: NoModelError, server: LocalServer) -> NoModelError:
-    if server.is_loading:
-        return NoModelError(f"{error} {server.provider} is still loading its model; try again.")
-    if not server.models:
-        pull = "; get one with `ollama pull NAME`" if server.provider == "ollama" else ""
-        where = f"{server.provider} at {server.base_url}"
-        return NoModelError(f"{error} {where} has no model yet{pull}.")
+    if server.missing_model_hint:
+        return NoModelError(f"{error} {server.missing_model_hint}")
     names = to_one_line(", ".join(server.models[:_MAX_NAMED_MODELS]))
     if (more := len(server.models) - _MAX_NAMED_MODELS) > 0:
         names += f" and {more} more"

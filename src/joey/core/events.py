@@ -296,6 +296,8 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     """Of a command: how far the operating system would hold it."""
     summary: ToolCallSummary | None = None
     """Of an approval: the call, as in `ToolStarted`."""
+    failure: str | None = None
+    """Of a failed request: a `ProviderFailureKind`."""
 
 
 class AskAnswered(EventBase, frozen=True, tag="taskAskResponded"):

@@ -150,7 +150,8 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
         content += await expand_message(task, message.text, message.images)
     await task.runtime.wait_for_mcp(task.mode)
     await prepare_model(task)  # that of another mode
-    is_first = not task.recorder.api_history.request_messages
+    sent = task.recorder.api_history.request_messages
+    is_first = not sent or (len(sent) == 1 and not sent[0].is_summary)  # or it got no reply
     environment = await observe_environment(task, with_files=is_first)
     blocks = build_environment_blocks(task, environment)
     ensure_run_within_budget(task)

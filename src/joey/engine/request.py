@@ -113,7 +113,7 @@ def build_model_request(task: Task) -> ModelRequest:
 
 async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
     """Words that came with a yes."""
-    answer = await task.ask(AskKind.API_REQ_FAILED, str(error))
+    answer = await task.ask(AskKind.API_REQ_FAILED, str(error), failure=error.failure.value)
     publish_feedback(task, answer)
     if not answer.approves:
         raise RunStopped(encode_provider_failure(error.failure), str(error)) from error

@@ -37,6 +37,8 @@ class RunStart(StrEnum):
     """Ask the user whether, and with what words, to go on."""
     CONTINUE = "continue"
     """Go on where it stopped: whoever had to be asked was asked."""
+    RETRY = "retry"
+    """Send a request that failed once more, by another model or with another key."""
 
     @property
     def is_resumed(self) -> bool:
@@ -66,7 +68,8 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
         interrupted = [
             call for call in task.recorder.api_history.open_calls if call.id not in delegated
         ]
-        if not blocks and not projection.queued_messages and (interrupted or not delegated):
+        is_told = run_start is not RunStart.RETRY and (interrupted or not delegated)
+        if not blocks and not projection.queued_messages and is_told:
             was_interrupted = bool(interrupted) and not projection.is_result_accepted
             idle_minutes = (task.runtime.clock.now() - projection.updated) // 60_000
             text = messages_to_model.render_resumption(idle_minutes, was_interrupted)

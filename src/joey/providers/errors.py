@@ -126,6 +126,9 @@ class ServiceInfo(Struct, frozen=True):
     """Its name; empty when flags and variables did without one."""
     api_key: str | None = None
     key_variable: str | None = None
+    """Where a key may be set."""
+    key_source: str | None = None
+    """The variable that this key came from; empty: the profile; None: not known."""
     header_values: tuple[str, ...] = ()
     """Values of the profile's own headers, any of which may be a key."""
     base_url: str = ""
@@ -185,7 +188,8 @@ def redact_errors(service: ServiceInfo) -> Iterator[None]:
         if error.code == NOT_RUNNING_CODE and service.is_local:
             from joey.providers.server_advice import describe_not_running
 
-            text = describe_not_running(service.provider_name, service.address, service.model)
+            advice = describe_not_running(service.provider_name, service.address, service.model)
+            text = f"{advice} (connection refused)"
         error.args = (service.redact(text),)
         raise
 
@@ -401,6 +405,13 @@ def _describe_address_source(service: ServiceInfo) -> str:
 
 
 def _format_key_hint(service: ServiceInfo) -> str:
+    if service.key_source:
+        return f"It is that of the variable {service.key_source}: set another one there."
+    if service.profile_name and service.key_source is not None:
+        return (
+            f"It is `apiKey` of the profile {service.profile_name!r}: set another one with"
+            f" `joey profiles set {service.profile_name} apiKey`."
+        )
     if not service.profile_name:
         return f"Set {service.key_variable or 'one with joey profiles add'}."
     profile = f"apiKey in the profile {service.profile_name!r}"

@@ -7,6 +7,7 @@ imported when a profile first asks for them.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -18,6 +19,9 @@ from joey.ports.model import ModelOverrides, Provider, RefusalMemory, ServedMode
 from joey.providers.catalog import find_model_and_override, find_provider_spec
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
+
+if TYPE_CHECKING:
+    from joey.providers.sse_transport import StreamingProvider
 
 _CLOSED_MODEL_RE = compile_regex(
     r"(?:^|[/:])(?:claude|gpt-\d|chatgpt|o\d(?:-|$)|gemini|grok|qwen.*-(?:max|plus)(?:-|$))"
@@ -34,11 +38,12 @@ def make_provider(
     overrides: ModelOverrides | None = None,
     served_models: ServedModels | None = None,
     refusal_memory: RefusalMemory | None = None,
+    key_source: str | None = None,
 ) -> Provider:
     """The adapter for the service that the profile names; `route` as the task remembers it,
     `overrides` correct the catalogue, `served_models` remembers what local servers say,
-    `refusal_memory` what services refuse. Raises ConfigError: no such provider, no model named, or
-    a base URL that is not one."""
+    `refusal_memory` what services refuse, `key_source` is the variable that the key came from, or
+    empty. Raises ConfigError: no such provider, no model named, or a base URL that is not one."""
     kind = find_provider_spec(profile.provider)
     if not (profile.model or kind.default_model):
         raise ConfigError(
@@ -51,18 +56,22 @@ def make_provider(
     if kind.api_protocol is ApiProtocol.ANTHROPIC:
         from joey.providers.anthropic import AnthropicProvider
 
-        return AnthropicProvider(profile, model, http, route, refusal_memory)
-    if kind.is_local or (kind.name == "openai" and _is_own_model(profile)):
+        provider: StreamingProvider = AnthropicProvider(profile, model, http, route, refusal_memory)
+    elif kind.is_local or (kind.name == "openai" and _is_own_model(profile)):
         from joey.providers.local_server import LocalServerProvider
         from joey.providers.ollama import OllamaProvider
 
         # At an address alone there may be any of them.
         is_other = kind.is_local and kind.name != "ollama"
-        provider = LocalServerProvider if is_other else OllamaProvider
-        return provider(profile, model, http, route, served_models, refusal_memory)
-    from joey.providers.openai import OpenAiProvider
+        server = LocalServerProvider if is_other else OllamaProvider
+        provider = server(profile, model, http, route, served_models, refusal_memory)
+    else:
+        from joey.providers.openai import OpenAiProvider
 
-    return OpenAiProvider(profile, model, http, route, refusal_memory)
+        provider = OpenAiProvider(profile, model, http, route, refusal_memory)
+    if key_source is not None and profile.api_key:
+        provider.set_key_source(key_source)
+    return provider
 
 
 def _is_own_model(profile: Profile) -> bool:

@@ -40,6 +40,4 @@ def describe_not_running(kind: str, address: str, model: str) -> str:
         is_ollama = kind == "ollama"
         command = f"OLLAMA_HOST={address} {command}" if is_ollama else f"{command} --port {port}"
     app = ", or in the app under Developer" if kind == "lmstudio" else ""
-    return (
-        f"{kind} is not running at {address} (connection refused). Start it with `{command}`{app}."
-    )
+    return f"{kind} is not running at {address}. Start it with `{command}`{app}."

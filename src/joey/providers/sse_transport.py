@@ -101,6 +101,10 @@ class StreamingProvider(ABC):
         self._request_builder: RequestBuilder | None = None
         self._next_start = 0.0
 
+    def set_key_source(self, variable: str) -> None:
+        """The variable that the key came from, for messages; empty: the profile."""
+        self._service = structs.replace(self._service, key_source=variable)
+
     @property
     def address(self) -> str:
         return self._service.address

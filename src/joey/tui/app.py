@@ -25,12 +25,12 @@ from joey.core.events import TRANSIENT_EVENTS, Event, MessageQueued, RetryCountd
 from joey.core.task_types import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import parse_answer
-from joey.presentation.slash_commands import explain_bad_command, parse_command
+from joey.presentation.slash_commands import COMMANDS_BY_NAME, explain_bad_command, parse_command
 from joey.tui.app_services import Host
 from joey.tui.blocks.text import attach_shell_output
 from joey.tui.commands import SlashCommandRunner, UserShell
 from joey.tui.keys import BINDINGS, InterruptHandler, render_key_help
-from joey.tui.onboarding import Startup
+from joey.tui.onboarding import Startup, replace_refused_key
 from joey.tui.task_controller import PendingQuestion, TaskController
 from joey.tui.terminal_window import TerminalWindow
 from joey.tui.widgets.completion import CompletionList
@@ -38,7 +38,7 @@ from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.conversation import ConversationView
 from joey.tui.widgets.dialog_area import DialogArea
 from joey.tui.widgets.prompt_history import PromptHistory
-from joey.tui.widgets.question_panel import QuestionPanel
+from joey.tui.widgets.question_panel import QuestionPanel, RemedyAction
 from joey.tui.widgets.task_status import (
     RUNNING_COMMAND_ACTIVITY,
     QueuedMessageList,
@@ -243,6 +243,12 @@ class JoeyApp(App[int]):
 
     def on_question_panel_answered(self, event: QuestionPanel.Answered) -> None:
         self.start_job(self._answer_question(event.panel.pending_question, event.answer))
+
+    def on_question_panel_action_chosen(self, event: QuestionPanel.ActionChosen) -> None:
+        if event.action is RemedyAction.ENTER_KEY:
+            self.start_job(replace_refused_key(self, event.panel.pending_question.session))
+        else:
+            self.start_job(self.command_runner.run(COMMANDS_BY_NAME["model"], ""))
 
     async def _answer_question(self, question: PendingQuestion, answer: Answer) -> None:
         await self.controller.answer(question, answer)

@@ -67,6 +67,19 @@ class ProviderOption(Struct, frozen=True):
     local_url: str = ""
     """Where it was found running on this machine."""
     models: tuple[str, ...] = ()
+    key_page: str = ""
+    """Where its keys are made."""
+    start_hint: str = ""
+    """How to start it; of a server of this machine that is not running."""
+    base_url: str | None = None
+    """An address that the user has named."""
+
+
+class KeyCheckResult(Struct, frozen=True):
+    is_refused: bool
+    message: str
+    """Why it was refused, or could not be checked; empty: it was accepted."""
+    models: tuple[str, ...]
 
 
 class Host(CompletionSource, Protocol):
@@ -147,9 +160,21 @@ class Host(CompletionSource, Protocol):
     async def list_providers(self) -> tuple[ProviderOption, ...]:
         """Those that run on this machine first."""
 
-    async def save_provider_choice(
-        self, provider: ProviderOption, key: str, model: str
-    ) -> None: ...
+    async def check_key(self, provider: ProviderOption, key: str) -> KeyCheckResult:
+        """By one request that costs nothing."""
+
+    async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> str:
+        """Keep it as the active profile; the key of that for `switch_model`."""
+
+    async def describe_small_window(self, provider: ProviderOption, model: str) -> str:
+        """What to change before a local model can be used; empty: nothing is known to be wrong."""
+
+    def find_key_owner(self, session: Session) -> ProviderOption:
+        """The service that a task sends its key to."""
+
+    async def replace_key(self, failed: Session, session: Session, key: str) -> Session:
+        """The session to go on with: the same task, with another key for the service that refused
+        that of `failed`, the task or one of its subtasks."""
 
     # Other commands
 

@@ -36,6 +36,7 @@ from joey.tui.blocks.block_layout import Block, BlockPart, WrappedLine
 from joey.tui.blocks.calls import OutputLines
 from joey.tui.blocks.text import summarize_shell_output
 from joey.tui.keys import render_command_help, render_key_help
+from joey.tui.onboarding import set_up_provider
 from joey.tui.widgets.conversation import ConversationView
 from joey.tui.widgets.dialog_area import ListPicker
 from joey.tui.widgets.task_status import StatusLine
@@ -47,13 +48,19 @@ if TYPE_CHECKING:
 _IDLE_TASK_ASKS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK, AskKind.RESUME_TASK)
 
 
+_OTHER_PROVIDER_ENTRY = PickerEntry(
+    "other", "another provider or server…", "with its key, or running on this machine"
+)
+
+
 class SlashCommandRunner:
     def __init__(self, app: JoeyApp) -> None:
         self._app = app
 
     async def run(self, command: BuiltInCommand, argument: str) -> None:
         """Raises UserError."""
-        if command.requires_idle and not await self._try_to_become_idle():
+        is_remedy = command.name == "model" and self._has_request_failed
+        if command.requires_idle and not is_remedy and not await self._try_to_become_idle():
             self._show_note(f"/{command.name} works when joey waits for your words; Esc stops it")
             return
         app, session = self._app, self._app.controller.session
@@ -89,6 +96,16 @@ class SlashCommandRunner:
                     "tasks": self._resume_task,
                     "undo": self._undo_rewind,
                 }[name]()
+
+    @property
+    def _has_request_failed(self) -> bool:
+        """The task itself waits for what to do about a failed request."""
+        question = self._app.controller.question
+        return (
+            question is not None
+            and question.ask.ask is AskKind.API_REQ_FAILED
+            and question.session is self._app.controller.session
+        )
 
     async def _try_to_become_idle(self) -> bool:
         """A result that only waits to be accepted is, by going on with something else."""
@@ -260,7 +277,8 @@ class SlashCommandRunner:
         before = app.controller.session
         key = argument
         if not argument:
-            models = await app.host.list_models(before)
+            models = list(await app.host.list_models(before))
+            models.insert(1, _OTHER_PROVIDER_ENTRY)
             hint = "or write the name of another one · Enter takes"
             chosen = await app.dialog_area.pick(
                 ListPicker("Model", models, hint, allow_free_text=True)
@@ -268,6 +286,10 @@ class SlashCommandRunner:
             if chosen is None:
                 return
             key = chosen.key
+            if chosen is _OTHER_PROVIDER_ENTRY:
+                key = await set_up_provider(app) or ""
+            if not key:
+                return
         after = await app.host.switch_model(before, key)
         if after is not None and after is not before:
             app.controller.show_session(after)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from rich.text import Text
 
 from joey import __version__
+from joey.client.session import Session
 from joey.errors import UserError
 from joey.tui.app_services import PickerEntry, ProviderOption
 from joey.tui.widgets.dialog_area import LinePrompt, ListPicker
@@ -52,36 +53,54 @@ class Startup(Struct, frozen=True, kw_only=True):
 
 
 WELCOME_TITLE = "Welcome to joey."
-WELCOME_TEXT = (
-    "It needs a model to talk to. Choose where it is; this is kept in profiles.json, which only you"
-    " can read. Nothing is sent anywhere before you have said what shall be done."
-)
+WELCOME_TEXT = """\
+It needs a model to talk to. There are three ways to go on:
+  1. choose a service below and paste a key; it is checked with one free request;
+  2. start a model server on this machine (Ollama, LM Studio, llama.cpp, vLLM) and choose it;
+  3. leave with Esc and run `joey demo`, which needs neither key nor network.
+The choice is kept in profiles.json, which only you can read."""
 
 
 async def run_onboarding(app: JoeyApp) -> bool:
-    """Whether there is somebody to talk to now."""
+    """Whether there is a model to talk to now."""
     app.conversation.show_rich_text(Text.assemble((WELCOME_TITLE, "bold"), f"\n{WELCOME_TEXT}"))
-    providers = await app.host.list_providers()
-    while (chosen := await _choose_provider(app, providers)) is not None:
+    return await set_up_provider(app) is not None
+
+
+async def set_up_provider(app: JoeyApp) -> str | None:
+    """Let the user choose a provider, its key and a model, and keep them as a profile: its key for
+    `switch_model`. None: the user left."""
+    while (chosen := await _choose_provider(app, await app.host.list_providers())) is not None:
         provider, model = chosen
-        key = ""
-        if provider.needs_key:
-            hint = "paste it, Enter · it is not shown · Esc goes back"
-            prompt = LinePrompt(f"Key for {provider.name}", hint, secret=True)
-            if not (key := await app.dialog_area.pick(prompt) or ""):
+        if provider is OTHER_ADDRESS:
+            if (named := await _enter_address(app)) is None:
                 continue
-        if not (model := model or await _choose_model(app, provider) or ""):
+            provider = named
+        if provider.start_hint:
+            app.conversation.show_note(f"{provider.start_hint} Then choose it again.")
+            continue
+        key, listed = "", provider.models
+        if provider.needs_key:
+            entered = await enter_key(app, provider)
+            if entered is None:
+                continue
+            key, listed = entered
+        if not (model := model or await _choose_model(app, provider.name, listed) or ""):
             continue
         try:
-            await app.host.save_provider_choice(provider, key, model)
+            profile = await app.host.save_provider_choice(provider, key, model)
         except UserError as error:
             app.conversation.show_error(str(error))
             continue
-        app.conversation.show_note(
-            f"joey talks to {model} of {provider.name}. /model changes that."
-        )
-        return True
-    return False
+        where = f"at {provider.base_url}" if provider.base_url else f"of {provider.name}"
+        app.conversation.show_note(f"joey talks to {model} {where}. /model changes that.")
+        if provider.local_url and (advice := await app.host.describe_small_window(provider, model)):
+            app.conversation.show_error(advice)
+        return profile
+    return None
+
+
+OTHER_ADDRESS = ProviderOption("another address", needs_key=True)
 
 
 async def _choose_provider(
@@ -96,7 +115,7 @@ async def _choose_provider(
     }
     choices |= {
         PickerEntry(each.name, each.name, _describe_provider(each)): (each, "")
-        for each in providers
+        for each in (*providers, OTHER_ADDRESS)
         if not (each.local_url and each.models)
     }
     chosen = await app.dialog_area.pick(ListPicker("Where is your model?", list(choices)))
@@ -104,17 +123,62 @@ async def _choose_provider(
 
 
 def _describe_provider(provider: ProviderOption) -> str:
+    if provider is OTHER_ADDRESS:
+        return "a server or gateway that speaks OpenAI's protocol"
     if provider.local_url:
-        return f"running here, at {provider.local_url}"
-    return "needs a key" if provider.needs_key else "on this machine; not found running"
+        return f"running here, at {provider.local_url}, without a model"
+    return "needs a key" if provider.needs_key else "on this machine; not running"
 
 
-async def _choose_model(app: JoeyApp, provider: ProviderOption) -> str | None:
+async def _enter_address(app: JoeyApp) -> ProviderOption | None:
+    hint = "such as http://192.168.0.5:8000/v1, Enter · Esc goes back"
+    address = await app.dialog_area.pick(LinePrompt("Address", hint))
+    return None if address is None else ProviderOption("openai", needs_key=True, base_url=address)
+
+
+async def enter_key(app: JoeyApp, provider: ProviderOption) -> tuple[str, tuple[str, ...]] | None:
+    """A key that the service does not refuse, and the models to choose from. None: the user
+    left."""
+    where = f" · made at {provider.key_page}" if provider.key_page else ""
+    optional = ", or Enter for none" if provider.base_url else ""
+    hint = f"paste it{optional}, Enter · it is not shown · Esc goes back{where}"
+    while True:
+        title = f"Key for {provider.base_url or provider.name}"
+        prompt = LinePrompt(title, hint, secret=True, allow_empty=bool(provider.base_url))
+        if (key := await app.dialog_area.pick(prompt)) is None:
+            return None
+        app.status_line.set_activity("checking the key")
+        try:
+            checked = await app.host.check_key(provider, key)
+        except UserError as error:
+            app.conversation.show_error(str(error))
+            continue
+        finally:
+            app.status_line.set_activity("")
+        if checked.message:
+            app.conversation.show_error(checked.message)
+        elif key:
+            app.conversation.show_note("The key is accepted.")
+        if not checked.is_refused:
+            return key, tuple(dict.fromkeys((*provider.models, *checked.models)))
+
+
+async def replace_refused_key(app: JoeyApp, failed: Session) -> None:
+    """Take another key for the service that refused that of a task, and send the request again."""
+    if (entered := await enter_key(app, app.host.find_key_owner(failed))) is None:
+        return
+    session = app.controller.session or failed
+    app.controller.show_session(await app.host.replace_key(failed, session, entered[0]))
+    app.conversation.show_note("The key is accepted, and kept in profiles.json.")
+    app.refresh_status()
+
+
+async def _choose_model(app: JoeyApp, provider: str, models: tuple[str, ...]) -> str | None:
     """From the list, or by its name."""
-    title = f"Model of {provider.name}"
-    if not provider.models:
+    title = f"Model of {provider}"
+    if not models:
         return await app.dialog_area.pick(LinePrompt(title, "its name, Enter · Esc goes back"))
-    entries = [PickerEntry(name, name) for name in provider.models]
+    entries = [PickerEntry(name, name) for name in models]
     hint = "or write the name of another one · Esc goes back"
     chosen = await app.dialog_area.pick(ListPicker(title, entries, hint, allow_free_text=True))
     return None if chosen is None else chosen.key

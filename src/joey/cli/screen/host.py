@@ -12,14 +12,13 @@ from pathlib import Path
 import msgspec
 from msgspec import structs
 
-from joey.app import open_store, open_task_index
+from joey.app import open_store, open_task_index, provider_setup
 from joey.app.application import Application
 from joey.app.customizations import open_customizations
 from joey.app.file_finder import open_file_finder
 from joey.app.mcp_pool import list_mcp_config_problems
-from joey.app.models import LocalServer, list_models
+from joey.app.models import list_profile_models
 from joey.app.options import collect_settings_warnings
-from joey.app.profiles import save_first_profile, save_server_profile
 from joey.app.sandbox import check_unattended_sandbox, detect_sandbox
 from joey.cli.notices import (
     MAX_WARNINGS,
@@ -38,9 +37,11 @@ from joey.client.session import Session
 from joey.core.events import Event, MessageQueued, MessageUnqueued, ModeSwitched
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Settings
+from joey.core.task_types import AskKind, TaskState
 from joey.engine.engine import Engine, ResolvedTaskOptions
+from joey.engine.run_start import RunStart
 from joey.engine.task import Task
-from joey.errors import ConfigError, UserError
+from joey.errors import UserError
 from joey.ports.execution import SandboxLevel
 from joey.ports.storage import TaskMetadata, TaskQuery
 from joey.presentation.text import Piece
@@ -48,6 +49,7 @@ from joey.tui.app_services import (
     BUILTIN_COMMANDS,
     CompletionItem,
     Host,
+    KeyCheckResult,
     PickerEntry,
     ProviderOption,
     StatusInfo,
@@ -279,15 +281,20 @@ class LocalAppHost:
 
     async def list_models(self, session: Session | None) -> Sequence[PickerEntry]:
         """Those of the service that is talked to, its own list included, and the profiles."""
-        route = None if session is None else self._as_task(session).runtime.route
-        profile = None if (options := self._load_new_task_options()) is None else options.profile
-        provider = (route and route.provider) or (profile.provider if profile else None)
         current = self.get_status(session).model
-        elsewhere = self._arguments.base_url or (route and route.base_url)
-        known = await list_models(provider, offline=bool(elsewhere))
-        listed = dict.fromkeys((current, *(model.id for model in known.models)))
+        try:
+            options = (
+                self._build_new_task_options()
+                if session is None
+                else await self._build_resume_options(session.id)
+            )
+            provider = options.profile.provider
+            names = await list_profile_models(options.profile)
+        except UserError:
+            provider, names = "", []
         entries = [
-            PickerEntry(name, name, provider or "", name == current) for name in listed if name
+            PickerEntry(name, name, provider, name == current)
+            for name in dict.fromkeys((current, *names))
         ]
         profiles = Application(workspace=self.workspace).config_store.load_profiles().profiles
         for name, profile_settings in sorted(profiles.items()):
@@ -311,9 +318,19 @@ class LocalAppHost:
         except UserError:
             vars(self._arguments).update(before)
             raise
-        options = structs.replace(options, grants=self._as_task(session).grants)
-        await self._engine.release(self._as_task(session))
-        return await self._engine.open(session.id, options=options)
+        return await self._reopen(session, options)
+
+    async def _reopen(self, session: Session, options: ResolvedTaskOptions) -> Session:
+        """A request that failed is sent again."""
+        task = self._as_task(session)
+        has_failed = task.pending is not None and task.pending.ask is AskKind.API_REQ_FAILED
+        should_retry = has_failed or task.state is TaskState.DELEGATED
+        options = structs.replace(options, grants=task.grants)
+        await self._engine.release(task)
+        opened = await self._engine.open(session.id, options=options)
+        if should_retry:
+            opened.start(RunStart.RETRY)
+        return opened
 
     def list_commands(self) -> Sequence[CompletionItem]:
         at, offers = self._cached_commands
@@ -365,22 +382,41 @@ class LocalAppHost:
     async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
         return await run_in_shell(command, self.workspace, os.environ, on_output)
 
-    # First run
+    # Providers and keys
 
     async def list_providers(self) -> tuple[ProviderOption, ...]:
         return await info_cards.list_providers(os.environ)
 
-    async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> None:
-        try:
-            if provider.local_url:
-                server = LocalServer(provider.name, provider.local_url, provider.models)
-                save_server_profile(server, model)
-            else:
-                save_first_profile(provider=provider.name, model=model, key=key or None)
-        except ConfigError as error:
-            raise UserError(str(error)) from error
+    async def check_key(self, provider: ProviderOption, key: str) -> KeyCheckResult:
+        checked = await provider_setup.check_key(provider.name, key, provider.base_url)
+        return KeyCheckResult(checked.is_refused, checked.message, checked.models)
+
+    async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> str:
+        address = provider.base_url or provider.local_url
+        name = provider_setup.save_provider_profile(
+            provider=provider.name,
+            model=model,
+            key=key or None,
+            base_url=address or None,
+        )
         self.needs_model = False
         self._new_task_options = None
+        return f"{PROFILE_KEY_PREFIX}{name}"
+
+    async def describe_small_window(self, provider: ProviderOption, model: str) -> str:
+        return await provider_setup.describe_small_window(provider.name, provider.local_url, model)
+
+    def find_key_owner(self, session: Session) -> ProviderOption:
+        runtime = self._as_task(session).runtime
+        name = runtime.route.provider
+        page = "" if runtime.base_url else provider_setup.get_key_page(name)
+        return ProviderOption(name, needs_key=True, key_page=page, base_url=runtime.base_url)
+
+    async def replace_key(self, failed: Session, session: Session, key: str) -> Session:
+        runtime = self._as_task(failed).runtime
+        provider_setup.replace_key(runtime.route, runtime.base_url, key)
+        self._new_task_options = None
+        return await self._reopen(session, await self._build_resume_options(session.id))
 
 
 _protocol_check: type[Host] = LocalAppHost

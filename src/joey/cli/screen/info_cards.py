@@ -11,6 +11,7 @@ from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
 from joey.app.models import find_local_servers, list_known_providers
 from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
+from joey.app.provider_setup import get_key_page
 from joey.app.trust import open_server_admin
 from joey.cli.commands.doctor import HEALTH_CHECKS, run_checks
 from joey.cli.commands.doctor_checks import FindingStatus
@@ -113,12 +114,25 @@ async def list_providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
     """What runs on this machine comes first."""
     found = await find_local_servers(env)
     here = [
-        ProviderOption(server.provider, False, server.base_url, server.models) for server in found
+        ProviderOption(
+            server.provider,
+            needs_key=False,
+            local_url=server.base_url,
+            models=server.models,
+            start_hint=server.missing_model_hint,
+        )
+        for server in found
     ]
     names = {server.provider for server in found}
     remote = (
-        ProviderOption(each.name, each.needs_key, models=each.models)
-        for each in list_known_providers()
+        ProviderOption(
+            each.name,
+            each.needs_key,
+            models=each.models,
+            key_page=get_key_page(each.name),
+            start_hint=each.start_hint,
+        )
+        for each in list_known_providers(env)
         if each.name not in names
     )
     return (*here, *remote)

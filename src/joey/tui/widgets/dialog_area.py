@@ -98,10 +98,11 @@ class DialogArea(Vertical):
             self._is_composer_chosen = True
 
     def _focus_composer(self) -> None:
-        if not self.is_attached:  # the screen is closing
+        fields = self._composer.query(TextArea)
+        if not self.is_attached or not fields:  # the screen is closing
             return
         self._composer.display = True
-        self.screen.set_focus(self._composer.query_one(TextArea))
+        self.screen.set_focus(fields.first())
 
     @property
     def is_question_focused(self) -> bool:
@@ -260,9 +261,12 @@ def _build_choice_lines(entries: Sequence[PickerEntry]) -> list[ChoiceLine]:
 
 
 class LinePrompt(Picker[str]):
-    def __init__(self, title: str, hint: str, *, secret: bool = False) -> None:
+    def __init__(
+        self, title: str, hint: str, *, secret: bool = False, allow_empty: bool = False
+    ) -> None:
         super().__init__(title, hint)
         self._is_secret = secret
+        self._allows_empty = allow_empty
 
     def compose(self) -> ComposeResult:
         yield Static(self._heading, markup=False)
@@ -270,5 +274,5 @@ class LinePrompt(Picker[str]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        if event.value.strip():
+        if event.value.strip() or self._allows_empty:
             self._set_result(event.value.strip())

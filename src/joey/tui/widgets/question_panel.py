@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from time import monotonic
 
 from rich.text import Text
@@ -21,6 +22,7 @@ from textual.widgets import Input, Static
 from joey.core.events import AskOpened
 from joey.core.task_types import Answer, AskChoice, AskKind, AskView, Response
 from joey.core.tool_calls import get_summary
+from joey.errors import ProviderFailureKind
 from joey.presentation.questions import build_ask_view
 from joey.presentation.text import find_line_breaks, to_one_line
 from joey.presentation.tool_calls import render_call_card
@@ -29,6 +31,23 @@ from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceLine, ChoiceList
 
 ANSWER_GUARD_S = 0.3
 """So long a question must have been seen before a key or a click can answer it."""
+
+
+class RemedyAction(StrEnum):
+    """What may help a failed request; the value is its label."""
+
+    ENTER_KEY = "Enter another key"
+    CHOOSE_MODEL = "Choose another model"
+
+
+def list_remedy_actions(ask: AskOpened) -> tuple[RemedyAction, ...]:
+    if ask.ask is not AskKind.API_REQ_FAILED:
+        return ()
+    return (
+        tuple(RemedyAction)
+        if ask.failure == ProviderFailureKind.AUTH
+        else (RemedyAction.CHOOSE_MODEL,)
+    )
 
 
 class QuestionPanel(Widget, can_focus=True):
@@ -46,10 +65,18 @@ class QuestionPanel(Widget, can_focus=True):
         panel: QuestionPanel
         answer: Answer
 
+    @dataclass
+    class ActionChosen(Message):
+        """Something other than an answer, after which the request can succeed."""
+
+        panel: QuestionPanel
+        action: RemedyAction
+
     def __init__(self, pending_question: PendingQuestion, heading_suffix: str = "") -> None:
         super().__init__()
         self.pending_question = pending_question
         self.ask_view = build_ask_view(pending_question.ask)
+        self._actions = list_remedy_actions(pending_question.ask)
         self._heading_suffix = heading_suffix
         self._displayed_at = monotonic()
 
@@ -66,7 +93,8 @@ class QuestionPanel(Widget, can_focus=True):
         for warning in view.warnings:
             yield Static(Text(f"! {warning}", "bold red"), markup=False)
         texts = bool(summary) + bool(view.confinement) + len(view.warnings)
-        yield AnswerList(build_lines(view), texts)
+        actions = [ChoiceLine(action.value) for action in self._actions]
+        yield AnswerList([*build_lines(view), *actions], texts)
         yield Input(
             placeholder="What should joey do instead? (Enter sends, Esc cancels)", compact=True
         )
@@ -81,6 +109,8 @@ class QuestionPanel(Widget, can_focus=True):
         return heading
 
     def on_mount(self) -> None:
+        if RemedyAction.ENTER_KEY in self._actions:
+            self.query_one(ChoiceList).cursor_index = len(self.ask_view.choices)
         self.call_after_refresh(self._start_guard)
 
     def _start_guard(self) -> None:
@@ -126,6 +156,10 @@ class QuestionPanel(Widget, can_focus=True):
         event.sender.cursor_index = event.index
         if event.index < len(self.ask_view.choices):
             self.post_message(self.Answered(self, self.ask_view.choices[event.index].answer))
+            return
+        if self._actions:
+            action = self._actions[event.index - len(self.ask_view.choices)]
+            self.post_message(self.ActionChosen(self, action))
             return
         self.add_class("speaking")
         self.query_one(Input).focus()

@@ -1,0 +1,150 @@
+"""Setup of a provider: the page where its keys are made, the check of a key, the profile for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from joey.app.models import HttpGetResponse, http_get, parse_model_names, request_models
+from joey.app.profiles import ProfileAdmin, parse_pasted_key, save_first_profile
+from joey.config.home import resolve_home_and_env
+from joey.config.profiles import DEFAULT_PROFILE_NAME, load_profiles
+from joey.core.models import MIN_WINDOW_TOKENS
+from joey.core.settings import ModelRoute, Profile
+from joey.errors import UserError
+from joey.providers.catalog import find_provider_spec
+from joey.providers.http_client import HttpClient
+from joey.providers.server_advice import get_window_advice
+from joey.providers.server_facts import ServerClient, ask_about_model
+
+_TIMEOUT_S = 8.0
+_REFUSED_STATUSES = (401, 403)
+_KEY_PAGES = {
+    "anthropic": "https://console.anthropic.com/settings/keys",
+    "openai": "https://platform.openai.com/api-keys",
+    "openrouter": "https://openrouter.ai/settings/keys",
+    "deepseek": "https://platform.deepseek.com/api_keys",
+    "gemini": "https://aistudio.google.com/apikey",
+    "xai": "https://console.x.ai",
+    "groq": "https://console.groq.com/keys",
+    "mistral": "https://console.mistral.ai/api-keys",
+    "together": "https://api.together.ai/settings/api-keys",
+    "fireworks": "https://app.fireworks.ai/settings/users/api-keys",
+    "cerebras": "https://cloud.cerebras.ai",
+    "moonshot": "https://platform.moonshot.ai/console/api-keys",
+    "zai": "https://z.ai/manage-apikey/apikey-list",
+    "qwen": "https://bailian.console.alibabacloud.com/?tab=model#/api-key",
+    "minimax": "https://platform.minimax.io/user-center/basic-information/interface-key",
+    "sambanova": "https://cloud.sambanova.ai/apis",
+    "baseten": "https://app.baseten.co/settings/api_keys",
+    "requesty": "https://app.requesty.ai/api-keys",
+    "unbound": "https://gateway.getunbound.ai",
+    "vercel-ai-gateway": "https://vercel.com/d?to=%2F%5Bteam%5D%2F%7E%2Fai%2Fapi-keys",
+    "poe": "https://poe.com/api_key",
+    "roo": "https://app.roocode.com",
+    "chutes": "https://chutes.ai/app/api",
+    "deepinfra": "https://deepinfra.com/dash/api_keys",
+    "doubao": "https://console.volcengine.com/ark",
+    "featherless": "https://featherless.ai/account/api-keys",
+    "huggingface": "https://huggingface.co/settings/tokens",
+    "io-intelligence": "https://ai.io.net/ai/api-keys",
+}
+
+
+class KeyCheck(Struct, frozen=True):
+    is_refused: bool = False
+    message: str = ""
+    """Why it was refused, or could not be checked; empty: it was accepted."""
+    models: tuple[str, ...] = ()
+    """Those that the service lists for this key."""
+
+
+def get_key_page(provider: str) -> str:
+    return _KEY_PAGES.get(provider, "")
+
+
+async def check_key(
+    provider: str,
+    key: str,
+    base_url: str | None = None,
+    *,
+    env: Mapping[str, str] = os.environ,
+) -> KeyCheck:
+    """Ask the service for its models, which costs nothing. Raises ConfigError: this is no key."""
+    profile = Profile(
+        provider=provider, base_url=base_url, api_key=parse_pasted_key(key) if key else None
+    )
+    try:
+        answer = await _request_with_key(profile, env)
+    except UserError as error:
+        return KeyCheck(message=f"The key could not be checked. {error}")
+    # Gemini answers 400 where others answer 401.
+    is_refused = answer.status in _REFUSED_STATUSES or (
+        answer.status == 400 and b"key" in answer.body.lower()
+    )
+    if is_refused:
+        who = base_url or provider
+        return KeyCheck(True, f"{who} does not accept this key (status {answer.status}).")
+    if answer.status != 200:
+        return KeyCheck(message=f"The key could not be checked (status {answer.status}).")
+    return KeyCheck(models=tuple(parse_model_names(answer) or ()))
+
+
+async def _request_with_key(profile: Profile, env: Mapping[str, str]) -> HttpGetResponse:
+    if profile.provider == "openrouter" and profile.base_url is None:
+        # It lists its models to everyone.
+        url = f"{find_provider_spec(profile.provider).base_url}/key"
+        headers = {"authorization": f"Bearer {profile.api_key}"}
+        return await http_get(url, env, _TIMEOUT_S, headers)
+    return await request_models(profile, env, _TIMEOUT_S)
+
+
+def save_provider_profile(
+    *, provider: str, model: str = "", key: str | None = None, base_url: str | None = None
+) -> str:
+    """Write a profile under a name that is free, make it the active one, and return its name.
+    Raises ConfigError."""
+    if base_url == find_provider_spec(provider).base_url:
+        base_url = None
+    home, env = resolve_home_and_env(None, None)
+    known = load_profiles(home).profiles
+    numbered = (f"{provider}-{number}" for number in range(2, len(known) + 3))
+    names = (DEFAULT_PROFILE_NAME, provider, *numbered)
+    name = next(name for name in names if name not in known)
+    save_first_profile(
+        provider=provider, model=model, key=key, base_url=base_url, name=name, home=home, env=env
+    )
+    return name
+
+
+def replace_key(route: ModelRoute, base_url: str | None, key: str) -> None:
+    """Put a key in the place of the one that a task used: into its profile, or into a new one where
+    a variable had it. Raises ConfigError."""
+    profiles = ProfileAdmin()
+    if route.profile in profiles.list_profiles():
+        profiles.set_api_key(route.profile, key)
+    else:
+        save_provider_profile(
+            provider=route.provider, model=route.model, key=key, base_url=base_url
+        )
+
+
+async def describe_small_window(
+    provider: str, base_url: str, model: str, *, env: Mapping[str, str] = os.environ
+) -> str:
+    """What to change where a local server runs a model with a window in which no task fits."""
+    http = HttpClient(environ=env)
+    client = ServerClient(base_url.removesuffix("/v1"), {}, http)
+    try:
+        served = await ask_about_model(provider, client, model)
+    finally:
+        await http.close()
+    window = None if served is None else served.context_window
+    if window is None or window >= MIN_WINDOW_TOKENS:
+        return ""
+    return (
+        f"{model} has a window of {window:,} tokens, and joey needs about {MIN_WINDOW_TOKENS:,}:"
+        f" {get_window_advice(provider, model)}."
+    )
