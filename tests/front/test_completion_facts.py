@@ -79,6 +79,23 @@ async def test_a_failed_test_run_is_reported_before_the_result_is_presented(
     assert lines[-1]["content"] == "They fail."
 
 
+async def test_the_last_line_names_a_command_that_failed_when_the_result_was_accepted(
+    joey: Joey,
+) -> None:
+    write_test, mend_test = write("test.sh", "exit 7\n"), write("test.sh", "exit 0\n")
+    failing = build_turns("native", write_test, run("sh test.sh"), done("Done."), done("Done."))
+    passing = build_turns("native", mend_test, run("sh test.sh"), done("Done."))
+    async with ModelServer([*failing, *passing]) as server:
+        flags = ("-p", "-y", "--no-sandbox", *reach(server.url))
+        failed = await joey.run(*flags, "test it")
+        passed = await joey.run(*flags, "mend it")
+    *_, fact, last = failed.err.splitlines()
+    assert (failed.code, failed.out) == (0, "Done.\n")
+    assert fact == "joey: `sh test.sh` failed in its last run (exit code 7)."
+    assert last.startswith("joey: done, but `sh test.sh` failed · ")
+    assert passed.err.splitlines()[-1].startswith("joey: done · ")
+
+
 async def test_a_test_run_in_a_pipeline_does_not_settle_a_failed_one(joey: Joey) -> None:
     (joey.workspace / "Makefile").write_text("test:\n\texit 7\n")
     piped = "make test 2>&1 | tail -20"

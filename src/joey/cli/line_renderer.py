@@ -348,10 +348,10 @@ class TaskRenderer:
                 self._print_note(f"  asks because {to_one_line(view.reason, 200)}")
             if view.confinement:
                 self._print_note(f"  {view.confinement}")
-            for choice in view.choices:
-                if choice.rule:
-                    label = phrases.lower_first(choice.full_label)
-                    self._print_note(f"  {to_one_line(label, MAX_ALWAYS_RULE_CHARS)}")
+            for always in (each.full_label for each in view.choices if each.rule):
+                self._print_note(
+                    f"  {_shorten(phrases.lower_first(always), MAX_ALWAYS_RULE_CHARS)}"
+                )
         if question := questions.format_question(view):
             self.print(f"\n{question}", "bold")
         self._writer.print_prompt(questions.format_answer_hint(view))
@@ -543,8 +543,8 @@ class TaskTreeRenderer:
         return row in self._streamed_rows
 
 
-def _shorten(text: str) -> str:
-    return to_one_line(text, MAX_NOTE_CHARS)
+def _shorten(text: str, limit: int = MAX_NOTE_CHARS) -> str:
+    return to_one_line(text, limit)
 
 
 def _describe_retry_reason(event: ev.RetryCountdown) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -34,6 +35,7 @@ from joey.cli.task_launch import launch_task, run_with_model
 from joey.cli.task_lookup import shorten_task_id
 from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import Event
+from joey.core.history.completion_facts import FailedCommand
 from joey.core.structured_output import parse_structured_result
 from joey.engine.asks import Unattended
 from joey.engine.completion import describe_background_command
@@ -41,13 +43,14 @@ from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.presentation.phrases import describe_failure, lower_first
-from joey.presentation.text import sanitize
+from joey.presentation.text import sanitize, to_one_line
 
 _RESULT_TEXTS: dict[str, str] = {
     RunResultCode.COMPLETED: "done",
     RunResultCode.ANSWERED: "answered",
     RunResultCode.ABORTED: "interrupted",
 }
+_MAX_COMMAND_CHARS = 40
 _ERROR_RESULT_CODES = {
     ExitCode.USAGE: RunResultCode.USAGE,
     ExitCode.TRY_AGAIN: RunResultCode.TRY_AGAIN,
@@ -123,7 +126,12 @@ async def _run_task(
             progress.print_note(line)
         refused_count = len(policy.refused_asks)
     _print_summary(
-        run, short, progress, refused_count=refused_count, is_stored=not arguments.ephemeral
+        run,
+        short,
+        progress,
+        refused_count=refused_count,
+        failed=task.recorder.projection.completion_facts.failed_at_result,
+        is_stored=not arguments.ephemeral,
     )
     return ExitCode(run.exit_code)
 
@@ -143,7 +151,13 @@ async def _relay_events(task: Task, since: int, output: RunOutput, progress: Lin
 
 
 def _print_summary(
-    run: RunResult, short: str, progress: LineWriter, *, refused_count: int, is_stored: bool
+    run: RunResult,
+    short: str,
+    progress: LineWriter,
+    *,
+    refused_count: int,
+    failed: Sequence[FailedCommand],
+    is_stored: bool,
 ) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
     for command in run.background_commands:
@@ -156,6 +170,12 @@ def _print_summary(
     outcome = _RESULT_TEXTS.get(run.outcome_code) or describe_failure(run.outcome_code)
     if refused_count:
         outcome = f"done, but {refused_count} call{'' if refused_count == 1 else 's'} refused"
+    if failed and run.result is not None:
+        for each in failed:
+            progress.print_note(f"joey: {each.describe()}")
+        first = f"`{to_one_line(failed[0].command, _MAX_COMMAND_CHARS)}`"
+        subject = first if len(failed) == 1 else f"{len(failed)} commands"
+        outcome = f"{outcome}{' and' if refused_count else ', but'} {subject} failed"
     progress.print_note(f"joey: {outcome} · {format_total_usage(run.usage)} · task {short}")
 
 

@@ -68,6 +68,8 @@ class CompletionFacts:
         """The latest run of each program, where it failed."""
         self.edit_errors: tuple[Diagnostic, ...] = ()
         """Errors that edits introduced; they may have been fixed since."""
+        self.failed_at_result: tuple[FailedCommand, ...] = ()
+        """The failed commands that counted when the latest result was presented."""
         self._calls: dict[str, ev.ToolStarted | ev.AskOpened] = {}
         """Calls of the latest reply that have no outcome yet, by their ids."""
 
@@ -84,6 +86,7 @@ class CompletionFacts:
             case ev.CommandEnded():
                 self._apply_run(event.command, event)
             case ev.TaskCompleted():
+                self.failed_at_result = self.failed_commands if self.has_edits else ()
                 self.has_edits, self.failed_commands, self.edit_errors = False, (), ()
             case ev.UserMessage(is_first=False):
                 self.was_sent_back = False
