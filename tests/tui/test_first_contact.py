@@ -253,7 +253,7 @@ async def test_ollama_with_a_small_window_works_with_one_key(
 
 @pytest.mark.requirement("local:first-contact")
 @pytest.mark.parametrize("kind", ADVICE)
-async def test_a_small_window_is_told_with_what_to_change_and_looked_at_again(
+async def test_a_small_window_is_reported_with_what_to_change_and_asked_again(
     joey: Joey, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     pages = serve_with_defaults(kind, SMALL_WINDOW)

@@ -68,8 +68,8 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
         interrupted = [
             call for call in task.recorder.api_history.open_calls if call.id not in delegated
         ]
-        is_told = run_start is not RunStart.RETRY and (interrupted or not delegated)
-        if not blocks and not projection.queued_messages and is_told:
+        is_announced = run_start is not RunStart.RETRY and (interrupted or not delegated)
+        if not blocks and not projection.queued_messages and is_announced:
             was_interrupted = bool(interrupted) and not projection.is_result_accepted
             idle_minutes = (task.runtime.clock.now() - projection.updated) // 60_000
             text = messages_to_model.render_resumption(idle_minutes, was_interrupted)
