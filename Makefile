@@ -11,7 +11,7 @@ CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.memory_disk
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test shake check format bench corpus soak nightly web lock
+.PHONY: help setup demo test shake check format bench corpus soak llamacpp nightly web lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,8 +46,11 @@ corpus: $(READY) ## judge thousands of hostile commands, run what would run unas
 soak: $(READY) ## for some minutes: try other examples, send 100,000 broken frames; kill, cancel and resume tasks at random
 	@$(CACHED) -m scripts.lanes soak
 
-nightly: $(READY) ## run everything, for about an hour: tests, corpus, soak and bench; ends with a table of results
-	@$(CACHED) -m scripts.lanes test corpus soak bench
+llamacpp: $(READY) ## install a llama.cpp server with a small model (130 MB), and run tasks with it for some minutes
+	@$(CACHED) -m scripts.lanes llamacpp
+
+nightly: $(READY) ## run everything, for about an hour: tests, corpus, soak, bench and llama.cpp; ends with a table of results
+	@$(CACHED) -m scripts.lanes llamacpp test corpus soak bench
 
 # `npm ci` misreads a lock without addresses; this installs the same versions, checked by their hashes.
 web: ## build the web page and run its own tests (needs node 20 or newer)

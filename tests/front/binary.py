@@ -60,9 +60,13 @@ class Joey(Struct, frozen=True):
         )
 
     async def run(
-        self, *arguments: str, stdin: bytes | None = None, env: dict[str, str] | None = None
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        env: dict[str, str] | None = None,
+        limit: float = LIMIT,
     ) -> Finished:
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(limit):
             process = await self.start(
                 *arguments,
                 stdin=PIPE if stdin is not None else asyncio.subprocess.DEVNULL,

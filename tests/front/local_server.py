@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -47,13 +47,14 @@ def say(text: str, prompt_tokens: int = 3000) -> Answer:
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
         {"choices": [], "usage": usage},
     ]
-    lines = [f"data: {json.dumps({'id': 'c', **chunk})}\n\n" for chunk in chunks]
     own = {"message": {"role": "assistant", "content": text}, "done": True, "done_reason": "stop"}
     own |= {"prompt_eval_count": prompt_tokens, "eval_count": 10}
-    return Answer(
-        "".join([*lines, "data: [DONE]\n\n"]).encode(),
-        ollama_body=f"{json.dumps(own)}\n".encode(),
-    )
+    return Answer(stream_chunks(*chunks).body, ollama_body=f"{json.dumps(own)}\n".encode())
+
+
+def stream_chunks(*chunks: Mapping[str, object]) -> Answer:
+    lines = [f"data: {json.dumps({'id': 'c', **chunk})}\n\n" for chunk in chunks]
+    return Answer("".join([*lines, "data: [DONE]\n\n"]).encode())
 
 
 def finish(result: str = "All done.", prompt_tokens: int = 3000) -> Answer:
@@ -69,7 +70,7 @@ def list_files(path: str = ".", prompt_tokens: int = 3000) -> Answer:
 @asynccontextmanager
 async def local_model_server(
     pages: Mapping[str, object],
-    answers: Sequence[Answer] | Callable[[dict[str, Any]], Answer] = (),
+    answers: Sequence[Answer] | Callable[[dict[str, Any]], Answer | Awaitable[Answer]] = (),
     port: int = 0,
 ) -> AsyncIterator[LocalModelServer]:
     """Plays the answers in order, the last one again and again; or asks a function for each."""
@@ -85,7 +86,8 @@ async def local_model_server(
             made.chats.append(json.loads(body))
             made.chat_paths.append(path)
             if callable(answers):
-                answer = answers(made.chats[-1])
+                made_answer = answers(made.chats[-1])
+                answer = made_answer if isinstance(made_answer, Answer) else await made_answer
             else:
                 answer = left.pop(0) if len(left) > 1 else left[0]
         else:

