@@ -150,10 +150,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         "D77", "A window too small for any task ends the run before a request, with what to run."
     ),
     "local:not-running": Requirement(
-        "D87", "A server of this machine that is not running is tried once more, and named."
+        "D89", "A server of this machine that is not running is tried once more, and named."
     ),
     "local:first-contact": Requirement(
-        "D87", "With a window of 4,096 tokens, one key works or says what to change."
+        "D89", "With a window of 4,096 tokens, one key works or says what to change."
     ),
     "local:window-learnt": Requirement("D77", "The window that a refusal names is remembered."),
     "local:no-tools": Requirement(
@@ -1645,7 +1645,7 @@ REQUIREMENTS: dict[str, Requirement] = {
         "design, command line", "Profiles are managed; keys are never on a command line or shown."
     ),
     "config:served-model": Requirement(
-        "D87", "The only model of a server that is named without one is used; of several, told."
+        "D89", "The only model of a server that is named without one is used; of several, told."
     ),
     "config:models-file": Requirement(
         "D88", "models.json corrects and extends the catalogue; mistakes are named."
@@ -1711,13 +1711,13 @@ REQUIREMENTS: dict[str, Requirement] = {
         "However it ends, the terminal is as it was and the task is whole.",
     ),
     "front:screen:key-checked": Requirement(
-        "D87", "A key is checked with one free request before it is kept."
+        "D89", "A key is checked with one free request before it is kept."
     ),
     "front:screen:key-replaced": Requirement(
-        "D87", "A key that is refused can be replaced where that is told; the request is repeated."
+        "D89", "A key that is refused can be replaced where that is told; the request is repeated."
     ),
     "front:screen:model-after-failure": Requirement(
-        "D87", "After a failed request another model or provider can be chosen, and goes on."
+        "D89", "After a failed request another model or provider can be chosen, and goes on."
     ),
     "front:screen:first-run": Requirement(
         "design, terminal screen",
