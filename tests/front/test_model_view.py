@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from joey.testing.script import Turn, call
+from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 from tests.front.playing import (
@@ -38,6 +38,57 @@ async def test_an_unknown_tool_is_answered_with_the_tools_that_are_offered(joey:
         assert played.results(number) == [expected]
     assert "execute_command" in played.results(3)[0]
     assert "Successfully switched" in played.results(2)[0]
+
+
+LEAKED = {
+    "tool_call": '<tool_call>{"name": "bash", "arguments": {"cmd": "echo five"}}</tool_call>',
+    "function": "<function=Bash>\n<parameter=command>\necho five\n</parameter>\n</function>",
+    "tag": "<bash>\n<command>echo five</command>\n</bash>",
+}
+
+
+@pytest.mark.parametrize("text", LEAKED.values(), ids=LEAKED)
+async def test_a_call_in_the_text_is_seen_once_in_the_form_of_the_protocol(
+    joey: Joey, text: str
+) -> None:
+    first = Turn(say(f"I look.\n{text}", chunk=5))
+    played = await play(joey, first, reply(read("a.txt")), DONE)
+    messages = [request.body["messages"] for request in played.requests]
+    said, call_block = messages[1][1]["content"]
+    assert said["text"] == "I look."
+    assert call_block["name"] == "execute_command"
+    assert call_block["input"] == {"command": "echo five"}
+    assert "five" in played.results(1)[0]
+    assert messages[2][1] == messages[1][1]
+
+
+@pytest.mark.parametrize("text", LEAKED.values(), ids=LEAKED)
+async def test_a_call_in_the_text_of_an_xml_reply_is_seen_once_as_it_was_written(
+    joey: Joey, text: str
+) -> None:
+    done = Turn(say("<attempt_completion>\n<result>ok</result>\n</attempt_completion>"))
+    look = Turn(say("<list_files>\n<path>.</path>\n</list_files>"))
+    flags = ("-p", "-y", "--no-sandbox", "--protocol", "xml")
+    async with ModelServer([Turn(say(f"I look.\n{text}", chunk=5)), look, done]) as server:
+        await joey.run(*flags, *reach(server.url), "go")
+        messages = [request.body["messages"] for request in server.requests]
+    assert [block["text"] for block in messages[1][1]["content"]] == [f"I look.\n{text}"]
+    assert "[execute_command for 'echo five'] Result:" in json.dumps(messages[1][2])
+    assert messages[2][1] == messages[1][1]
+
+
+async def test_a_structured_call_of_an_xml_task_is_seen_also_if_the_text_names_its_tool(
+    joey: Joey,
+) -> None:
+    first = Turn(say("I use list_files."), call("list_files", {"path": "."}))
+    done = Turn(say("<attempt_completion>\n<result>ok</result>\n</attempt_completion>"))
+    async with ModelServer([first, done]) as server:
+        await joey.run("-p", "--protocol", "xml", *reach(server.url), "go")
+        said = server.requests[1].body["messages"][1]["content"]
+    assert [block["text"] for block in said] == [
+        "I use list_files.",
+        "<list_files>\n<path>\n.\n</path>\n</list_files>",
+    ]
 
 
 async def test_values_of_the_wrong_kind_are_understood_or_named(joey: Joey) -> None:

@@ -36,6 +36,7 @@ from joey.core.history.imported import (
 )
 from joey.core.history.visible import append_visible, build_request_messages, truncate_middle
 from joey.core.models import ToolProtocol
+from joey.core.parsing.lenient_json import Repair
 from joey.core.prompts.environment import restate_tool_format, strip_environment_details
 from joey.core.prompts.messages_to_model import (
     EMPTY_RESULT_TEXT,
@@ -352,8 +353,15 @@ def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[msg.TextBlock]:
         match placed.part:
             case msg.TextPart(text=text) if event.raw is None and text.strip():
                 yield msg.TextBlock(text)
-            case msg.CallPart(call=call) if call.name not in raw:
+            case msg.CallPart(call=call) if not _is_written(call, raw):
                 yield msg.TextBlock(render_call_as_xml(call))
+
+
+def _is_written(call: msg.ToolCall, raw: str) -> bool:
+    """Whether the text of a reply has the call: as tags, or in the format of another program, maybe
+    by another name. Early journals do not record the latter, which was JSON then."""
+    is_leaked = Repair.CALL_IN_TEXT in call.repairs
+    return is_leaked or f"<{call.name}" in raw or f'"{call.name}"' in raw
 
 
 def render_call_as_xml(call: msg.ToolCall) -> str:
