@@ -247,7 +247,7 @@ class TaskRenderer:
                     self.print("  refused: nobody is there to allow it")
             case ev.RetryCountdown(ts=ts) if ts != self._announced_retry_ts:
                 self._announced_retry_ts = ts
-                self._print_about_request(_describe_retry_reason(event))
+                self._print_about_request(_shorten(phrases.describe_failed_attempt(event)))
             case ev.TaskCreated() if not self._prefix:
                 self.print(f"joey: task {event.task_id} · {event.model} · {event.mode}")
             case ev.TaskFinished() if self._prefix:
@@ -268,7 +268,7 @@ class TaskRenderer:
             case ev.RowOpened(say=RowKind.CONDENSE_CONTEXT):
                 self._show_status("condensing the conversation…")
             case ev.RetryCountdown(seconds=seconds) if seconds:
-                self._show_status(_describe_retry_reason(event))
+                self._show_status(_shorten(phrases.describe_failed_attempt(event)))
             case ev.CommandOutputDelta():
                 self._append_output(event.output)
 
@@ -545,8 +545,3 @@ class TaskTreeRenderer:
 
 def _shorten(text: str, limit: int = MAX_NOTE_CHARS) -> str:
     return to_one_line(text, limit)
-
-
-def _describe_retry_reason(event: ev.RetryCountdown) -> str:
-    reason = phrases.describe_provider_error(event.message)
-    return f"{phrases.describe_retry(event)}: {_shorten(reason)}"

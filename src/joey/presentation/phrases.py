@@ -141,3 +141,8 @@ def describe_retry(event: RetryCountdown) -> str:
 def describe_provider_error(text: str) -> str:
     """Why a request failed: its sentence, without the number that precedes it for programs."""
     return _HTTP_STATUS_PREFIX_RE.sub("", text)
+
+
+def describe_failed_attempt(event: RetryCountdown) -> str:
+    """When a request is sent again, and why."""
+    return f"{describe_retry(event)}: {describe_provider_error(event.message)}"

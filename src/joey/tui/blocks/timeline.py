@@ -15,7 +15,7 @@ from joey.core import events as ev
 from joey.core.history.ui import Row, build_complete_row, build_row
 from joey.core.messages import CallPart, ReasoningPart
 from joey.core.task_types import AskKind, CancelReason, RowKind
-from joey.presentation.phrases import describe_provider_error, describe_retry
+from joey.presentation.phrases import describe_failed_attempt
 from joey.presentation.text import to_one_line
 from joey.tui.blocks.block_layout import DEFAULT_MARGIN, Block
 from joey.tui.blocks.calls import CommandBlock, StreamingCallBlock, ensure_final_newline
@@ -260,8 +260,7 @@ class Timeline:
         self._discard_unfinished(task_blocks, except_ts={placed.ts for placed in event.parts})
 
     def _show_countdown(self, task_blocks: TaskBlocks, event: ev.RetryCountdown) -> None:
-        reason = describe_provider_error(event.message)
-        text = f"{describe_retry(event)}: {reason}" if event.seconds else ""
+        text = describe_failed_attempt(event) if event.seconds else ""
         known = task_blocks.blocks_by_ts.get(event.ts)
         if isinstance(known, TransientBlock):
             known.set_text(text)
