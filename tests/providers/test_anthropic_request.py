@@ -330,3 +330,10 @@ def test_a_gateway_that_misses_thoughts_gets_empty_ones_with_calls() -> None:
     request = ModelRequest("s", make_thinking_turn(ReplySource("anthropic", "claude-opus-5-5")))
     sent = msgspec.json.decode(b"".join(builder.build_body(request)))["messages"]
     assert sent[1]["content"][0] == {"type": "thinking", "thinking": "", "signature": ""}
+
+
+def test_no_temperature_is_added_to_a_stated_top_p() -> None:
+    """Models from Claude Opus 4.1 on refuse both together."""
+    request = body(structs.replace(SONNET, top_p=0.9), make_xml_request(make_first_turn()))
+    assert request["top_p"] == 0.9
+    assert "temperature" not in request

@@ -25,7 +25,7 @@ from joey.core.settings import Profile
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.providers.factory import resolve_model
 from joey.providers.openai_request import OpenAiRequestBuilder
-from joey.testing.script import Turn, call, fail, stop
+from joey.testing.script import Turn, call, fail, say, stop
 from joey.testing.server import ModelServer, Request
 from joey.tools.parameters import build_native_schema
 from joey.tools.read_file import ReadFileParams
@@ -118,6 +118,24 @@ def make_valid_body(service: Service) -> tuple[dict[str, Any], Issued]:
         function = {"name": "read_file", "parameters": schema}
         tool = {"type": "function", "function": function}
     return {**body, **wanted, "tools": [tool]}, issued
+
+
+@pytest.mark.requirement("providers:services:rules")
+async def test_calls_that_were_written_in_a_text_have_a_signature(joey: Joey) -> None:
+    """A task that changes from XML to native has its earlier calls converted."""
+    (joey.workspace / "a.txt").write_text("hello\n")
+    written = [
+        "<read_file>\n<args><file><path>a.txt</path></file></args>\n</read_file>",
+        "<attempt_completion>\n<result>All done.</result>\n</attempt_completion>",
+    ]
+    service = next(each for each in SERVICES if each.name == "gemini")
+    key = {"GEMINI_API_KEY": "sk-1"}
+    async with ModelServer([Turn(say(text)) for text in written]) as server:
+        flags = ["--provider", "gemini", "--base-url", f"{server.url}/v1", "-m", service.model]
+        done = await joey.run("-p", *flags, "--protocol", "xml", "read it", env={**joey.env, **key})
+        assert (done.code, done.out.strip()) == (0, "All done."), done.err
+    async with StrictServer(service, [READ_AND_LIST, COMPLETE]) as strict:
+        await run(joey, strict, "-c", "--protocol", "native", "and once more")
 
 
 @pytest.mark.requirement("providers:services:import")

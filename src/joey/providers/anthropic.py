@@ -231,7 +231,9 @@ def _build_parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> di
     parameters: dict[str, Any] = {"model": profile.model or model.id, "max_tokens": max_tokens}
     if legacy and model.supports_temperature and thinking is None:
         chosen = profile.temperature
-        parameters["temperature"] = model.default_temperature if chosen is None else chosen
+        if chosen is None and profile.top_p is None:  # the two are refused together
+            chosen = model.default_temperature
+        parameters["temperature"] = chosen
         parameters |= {"top_p": profile.top_p, "top_k": profile.top_k}
     if thinking is not None:
         parameters["thinking"] = thinking

@@ -213,6 +213,8 @@ class MessageConverter:
             for block in blocks
             if isinstance(block, msg.ToolUseBlock)
         ]
+        if self._needs_dummy_signatures(calls):
+            calls = [{**call, "extra_content": _DUMMY_SIGNATURE} for call in calls]
         if not text and not calls:
             return []
         wire: _Wire = {"role": "assistant", "content": text}
@@ -231,15 +233,18 @@ class MessageConverter:
             "type": "function",
             "function": function,
         }
-        is_unknown = source is UNSET and block.extra_content is not None
-        if is_unknown or (source is not UNSET and self._is_own(source)):
-            if block.extra_content is not None and self.rules.takes_extra_content:
-                wire["extra_content"] = block.extra_content
-        elif self.rules.has_thought_signatures and not _UNSIGNED_MODELS_RE.fullmatch(
-            self._model_id
-        ):
-            wire["extra_content"] = _DUMMY_SIGNATURE
+        is_known_as_own = source is UNSET or self._is_own(source)
+        if block.extra_content is not None and self.rules.takes_extra_content and is_known_as_own:
+            wire["extra_content"] = block.extra_content
         return wire
+
+    def _needs_dummy_signatures(self, calls: list[_Wire]) -> bool:
+        """Whether no call is signed: they are another model's, or were written in a text."""
+        return (
+            self.rules.has_thought_signatures
+            and not any("extra_content" in call for call in calls)
+            and not _UNSIGNED_MODELS_RE.fullmatch(self._model_id)
+        )
 
     def _is_own(self, source: msg.ReplySource) -> bool:
         """Whether a reply is of this very model: what is signed or encrypted is for it alone."""
