@@ -150,6 +150,9 @@ async def test_only_ids_of_the_right_form_are_looked_at(tmp_path: Path, artifact
 async def test_an_unknown_id_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"^Error: there is no artifact cmd-5\.txt"):
         await read(tmp_path, artifact_id="cmd-5.txt")
+    keep(tmp_path, b"output")
+    with pytest.raises(ToolError, match=rf" The latest are: {ID}\.$"):
+        await read(tmp_path, artifact_id="cmd-5.txt")
 
 
 async def test_a_link_in_the_place_of_an_artifact_is_not_followed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -129,6 +130,14 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             hidden = await asyncio.to_thread(find_hidden_paths, outcome.text, ctx.terminal)
             if hidden:
                 return structs.replace(outcome, text=outcome.text + _render_hidden_paths(hidden))
+            if report.level is SandboxLevel.FULL and os.geteuid() == 0:
+                foreign = await asyncio.to_thread(
+                    find_foreign_paths, outcome.text, prepared.cwd, ctx.files.root
+                )
+                if foreign:
+                    return structs.replace(
+                        outcome, text=outcome.text + _render_foreign_paths(foreign)
+                    )
         is_known = ctx.terminal.is_sandbox_explained
         noted = add_sandbox_note(outcome, report, ctx.settings, is_known=is_known)
         ctx.terminal.is_sandbox_explained |= noted is not outcome
@@ -303,6 +312,8 @@ _SANDBOX_ERROR_RE = compile_regex(
 )
 _MISSING_FILE_RE = compile_regex("No such file|not found|cannot access|Permission denied")
 _ABSOLUTE_PATH_RE = compile_regex(r"""(?<![\w.])/[^\s:;,'"`‘’()<>|&]+""")
+_FORBIDDEN_RE = compile_regex("Permission denied|Operation not permitted|EACCES|EPERM")
+_PATH_RE = compile_regex(r"""[^\s:;,'"`‘’()<>|&]+""")
 _MAX_CHECKED_PATHS = 20
 _NETWORK_ERROR_RE = compile_regex(
     "ENETUNREACH|EAI_AGAIN|ENOTFOUND|Network is unreachable|name resolution|resolve host"
@@ -336,6 +347,28 @@ def _render_hidden_paths(paths: Sequence[str]) -> str:
         f" exist: {', '.join(paths)}. Only the user can change that, with the flag --add-dir"
         " DIRECTORY or the setting sandboxReadable. Find another way, or tell the user what is"
         " needed."
+    )
+
+
+def find_foreign_paths(output: str, cwd: Path, root: Path) -> list[str]:
+    """Paths of the workspace that the output calls forbidden and that belong to another user; for
+    one that does not exist, its directory."""
+    lines = (line for line in output.splitlines() if _FORBIDDEN_RE.search(line))
+    names = (name for line in lines for name in _PATH_RE.findall(line))
+    named = dict.fromkeys(Path(os.path.normpath(cwd / name)) for name in names)
+    existing = dict.fromkeys(path if os.path.lexists(path) else path.parent for path in named)
+    return [
+        os.path.relpath(path, root)
+        for path in list(existing)[:_MAX_CHECKED_PATHS]
+        if path.is_relative_to(root) and os.path.lexists(path) and path.lstat().st_uid
+    ]
+
+
+def _render_foreign_paths(paths: Sequence[str]) -> str:
+    return (
+        "\n\nThe command ran in a sandbox, in which root can change only its own files. These"
+        f" belong to another user: {', '.join(paths)}. Change files with the file tools instead,"
+        " or tell the user to change their owner."
     )
 
 

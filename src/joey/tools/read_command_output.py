@@ -29,6 +29,7 @@ MAX_WAIT_S = 600.0
 DEFAULT_LIMIT_BYTES = 40 * 1024
 MAX_LIMIT_BYTES = 512 * 1024
 
+_MAX_LISTED_ARTIFACTS = 3
 _ARTIFACT_ID_RE = compile_regex(r"cmd-[0-9]{1,20}\.txt")
 _CHUNK_BYTES = 64 * 1024
 
@@ -163,9 +164,11 @@ def _find_artifact(artifacts: Path, artifact_id: str) -> tuple[Path, int]:
         )
     path = artifacts / artifact_id
     if path.is_symlink() or not path.is_file():
+        kept = sorted(each.name for each in artifacts.glob("cmd-*.txt"))[-_MAX_LISTED_ARTIFACTS:]
+        listed = f" The latest are: {', '.join(kept)}." if kept else ""
         raise TargetNotFoundError(
             f"Error: there is no artifact {artifact_id}. Short outputs are not kept: they were"
-            " shown whole in the result of their command."
+            f" shown whole in the result of their command.{listed}"
         )
     return path, path.stat().st_size
 
