@@ -130,6 +130,12 @@ OVERFLOWS = [
     "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
     "Input is too long for requested model.",
     "too many tokens: total number of tokens in the prompt exceeds the limit",
+    "Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)",
+    "Prompt exceeds max length",
+    "<400> InternalError.Algo.InvalidParameter: Range of input length should be [1, 129024]",
+    "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).",
+    "Input validation error: `inputs` must have less than 32768 tokens. Given: 40000",
+    "invalid params, context window exceeds limit (2013)",
 ]
 OTHERS = [
     "max_tokens: 300000 > 128000, which is the maximum allowed number of output tokens",

@@ -31,7 +31,10 @@ _CONTEXT_OVERFLOW_RE = compile_regex(
     r"prompt is too long|input is too long|context[ _](?:length|window|size|limit)"
     r"|maximum (?:context|prompt|model length)|token count .{0,24}exceeds"
     r"|too many (?:input )?tokens|exceeds? the maximum number of tokens|exceed_context"
-    r"|context the overflows|reduce the length of the messages|max_new_tokens",
+    r"|context the overflows|reduce the length of the messages|max_new_tokens"
+    r"|exceeded model token limit|prompt exceeds max|range of input length should be"
+    r"|exceeds the maximum allowed length|inputs. must have less than \d+ tokens"
+    r"|maximum supported sequence length",
     re.IGNORECASE,
 )
 _NOT_CONTEXT_OVERFLOW_RE = compile_regex(
@@ -39,10 +42,11 @@ _NOT_CONTEXT_OVERFLOW_RE = compile_regex(
 )
 _STATED_WINDOW_RE = compile_regex(
     r"available context size \((\d+)|maximum (?:context|model) length (?:is|of) (\d+)"
-    r"|context length of only (\d+)|> (\d+) maximum",
+    r"|context length of only (\d+)|> (\d+) maximum|model token limit: (\d+)"
+    r"|input length should be \[1, (\d+)\]|maximum allowed length \((\d+)",
     re.IGNORECASE,
 )
-"""llama.cpp, vLLM and OpenAI, LM Studio, Anthropic."""
+"""llama.cpp, vLLM and OpenAI, LM Studio, Anthropic, Moonshot, Alibaba, SGLang."""
 _TOOLS = r"(?<!parallel )\b(?:tools|tool (?:use|calls?|calling)|function calls?|function calling)"
 _TOOLS_REFUSED_RE = compile_regex(
     rf"does not support {_TOOLS}\b(?! (?:with|when|while|in)\b)"
