@@ -263,7 +263,8 @@ class MessageConverter:
         field = rules.reasoning_field or _DEFAULT_REASONING_FIELD
         if rules.reasoning_field is None and source is not UNSET and source.reasoning_field:
             field = source.reasoning_field
-        if not rules.takes_reasoning or field in self._refused:
+        is_refused = field != THINKING_CHUNK and field in self._refused
+        if not rules.takes_reasoning or is_refused:
             return
         text = self._collect_reasoning(message, is_wanted and rules.is_reasoning_shared)
         if text and rules.has_thought_tags and source is not UNSET and not source.reasoning_field:
