@@ -264,12 +264,42 @@ async def test_a_small_window_is_reported_with_what_to_change_and_asked_again(
             await shown.press("Enter")
             await shown.until("has a window of 4,096 tokens", ADVICE[kind])
             await shown.send("do it")
-            await shown.until("joey needs about 4,")
+            await shown.until("joey needs about 4,", "what next?")
             assert server.chats == []
             server.pages.update(serve_with_defaults(kind, 65536))  # it was started again
-            await asyncio.sleep(1)
             await shown.send("try again")
             await shown.until("All done.")
+
+
+@pytest.mark.requirement("local:first-contact")
+async def test_ollama_that_is_started_after_the_first_request_gets_a_large_window(
+    joey: Joey,
+) -> None:
+    async with local_model_server({}) as server:
+        pass
+    flags = ("--provider", "ollama", "--base-url", server.url, "-m", "my-model", "do it")
+    async with screen(joey, *flags) as shown:
+        await shown.until("ollama is not running at", "The request failed", "1 Retry")
+        pages = serve_with_defaults("ollama", SMALL_WINDOW)
+        async with local_model_server(pages, [finish()], port=server.port) as server:
+            await shown.answer("1")
+            await shown.until("All done.")
+            assert server.chat_paths == ["/api/chat"]
+            assert server.chats[0]["options"]["num_ctx"] == 32768
+
+
+@pytest.mark.requirement("local:first-contact")
+async def test_a_small_window_is_seen_when_the_server_is_started_late(joey: Joey) -> None:
+    async with local_model_server({}) as server:
+        pass
+    flags = ("--provider", "vllm", "--base-url", f"{server.url}/v1", "-m", "my-model", "do it")
+    async with screen(joey, *flags, size=(160, 40)) as shown:
+        await shown.until("vllm is not running at", "The request failed", "1 Retry")
+        pages = serve_with_defaults("vllm", SMALL_WINDOW)
+        async with local_model_server(pages, [finish()], port=server.port) as server:
+            await shown.answer("1")
+            await shown.until("has a window of 4,096 tokens", ADVICE["vllm"])
+            assert server.chats == []
 
 
 def list_unloaded() -> dict[str, Any]:

@@ -47,7 +47,7 @@ from joey.engine.environment import (
 )
 from joey.engine.limits import RetryBudget, ensure_run_within_budget, wait_with_countdown
 from joey.engine.outcomes import CommittedReply, RunStopped
-from joey.engine.protocol import change_after_refusal
+from joey.engine.protocol import change_after_refusal, prepare_model
 from joey.engine.runtime import build_system_prompt_and_tools
 from joey.errors import (
     CondenseError,
@@ -93,6 +93,8 @@ async def request_reply_with_retry(
             else:
                 await wait_with_countdown(task, error, wait, budget)
         ensure_run_within_budget(task)
+        await prepare_model(task)  # its server may have been started meanwhile
+        _ensure_window_large_enough(task, ContextUsage(task))
         request_ts = task.next_ts()
         protocol = task.provider.api_protocol
         task.publish(ev.RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))

@@ -25,7 +25,7 @@ from joey.providers.openai_request import OpenAiRequestBuilder
 from joey.providers.server_advice import SERVER_KINDS, get_window_advice
 from joey.providers.server_facts import ServerClient, ask_about_model
 
-_ASK_INTERVAL_S = 1.0
+_ASK_INTERVAL_S = 0.05
 """A run asks when it starts, and again before each request while the window is small."""
 _MAX_OUTPUT_SHARE = 0.2
 
@@ -71,10 +71,10 @@ class LocalServerProvider(OpenAiProvider):
             await self._ask()
 
     async def _ask(self) -> None:
-        self._asked_at = time.monotonic()
         known = self._served
         client = ServerClient(self._root_url, self._headers, self._http)
         served = await ask_about_model(self._kind, client, self.model.id)
+        self._asked_at = time.monotonic()
         if served is not None and known is not None and not served.server:
             served = structs.replace(served, server=known.server)
         if served is not None:

@@ -41,8 +41,9 @@ class OllamaProvider(LocalServerProvider):
     def _apply(self, served: ServedModel) -> None:
         super()._apply(served)
         is_ollama = self._kind == "ollama" and served.max_context_window is not None
-        if is_ollama and self._request_builder is None:
+        if is_ollama and not self._has_own_wire:
             self._has_own_wire = True
+            self._request_builder = None
             self._document_key = "message"
             self._url = f"{self._root_url}/api/chat"
 
