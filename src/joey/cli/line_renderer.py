@@ -348,10 +348,8 @@ class TaskRenderer:
                 self._print_note(f"  asks because {to_one_line(view.reason, 200)}")
             if view.confinement:
                 self._print_note(f"  {view.confinement}")
-            for always in (each.full_label for each in view.choices if each.rule):
-                self._print_note(
-                    f"  {_shorten(phrases.lower_first(always), MAX_ALWAYS_RULE_CHARS)}"
-                )
+            for rule in (each.full_label for each in view.choices if each.rule):
+                self._print_note(f"  {_shorten(phrases.lower_first(rule), MAX_ALWAYS_RULE_CHARS)}")
         if question := questions.format_question(view):
             self.print(f"\n{question}", "bold")
         self._writer.print_prompt(questions.format_answer_hint(view))
