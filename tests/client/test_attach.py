@@ -96,7 +96,7 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
             await screen.until("✓ result")
             await screen.until("Accept the result? ")
             screen.press("\n")
-            await screen.until("The task rests")
+            await screen.until("The task is idle")
             screen.press("once more\n")
             await screen.until("whole")
             screen.press(CTRL_C)
@@ -156,7 +156,7 @@ async def test_a_task_is_cancelled_from_the_view(tmp_path: Path) -> None:
             await screen.until("leave the view")
             screen.press("/cancel\n")
             await screen.until("interrupted")
-            await screen.until("The task rests")
+            await screen.until("The task is idle")
         assert not session.is_running
 
 

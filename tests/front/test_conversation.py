@@ -146,7 +146,7 @@ async def test_feedback_on_a_result_goes_on_and_a_finished_task_can_be_continued
             screen.press(CTRL_D)
             assert await screen.ended() == 0
             task_id = joey.tasks[0].name.removeprefix("task_")[:13]
-            last = rf" ›\n\d+ tokens in all requests · to go on: joey -r {task_id}\n"
+            last = rf" ›\n\d+ tokens in all requests · to continue: joey -r {task_id}\n"
             assert re.fullmatch(last, "\n".join(screen.lines[-3:]))
         sent = json.dumps(server.requests[-1].body["messages"])
     assert all(text in sent for text in ("count", "go on", "and more"))
@@ -217,11 +217,11 @@ async def test_leaving_during_the_work_leaves_a_task_that_can_be_resumed(joey: J
         async with terminal(joey, "-c", *reach(server.url)) as screen:
             shown = await screen.until(PROMPT)
             assert shown.startswith(f"joey 0.1.0 · scripted (anthropic at {server.url}) · ")
-            assert "going on with task" in shown
+            assert "continuing task" in shown
             assert "it said last: I begin" in shown
             screen.press(CTRL_D)
             task_id = joey.tasks[0].name.removeprefix("task_")[:13]
-            await screen.until(f"to go on: joey -r {task_id}")
+            await screen.until(f"to continue: joey -r {task_id}")
             assert await screen.ended() == 0
         async with terminal(joey, "-c", *reach(server.url)) as screen:
             await screen.until(PROMPT)
@@ -261,7 +261,7 @@ async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey)
         await screen.until(ACCEPT)
         screen.press(CTRL_D)
         await screen.until("ended, because it ran in the background: sleep 1000 & echo begun")
-        await screen.until("to go on: joey -r")
+        await screen.until("to continue: joey -r")
         assert await screen.ended() == 0
 
 

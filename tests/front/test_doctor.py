@@ -149,7 +149,11 @@ async def test_a_server_that_does_not_answer_is_reported_with_what_to_do(joey: J
 @pytest.mark.requirement("front:doctor")
 @pytest.mark.parametrize(
     ("status", "verdict", "advice"),
-    [(401, "fail", "The key is not accepted"), (503, "warn", "try again later"), (200, "ok", "")],
+    [
+        (401, "fail", "rejects the key"),
+        (503, "warn", "try again later"),
+        (200, "ok", ""),
+    ],
 )
 async def test_what_the_service_answers_is_judged(
     joey: Joey, status: int, verdict: str, advice: str
@@ -169,7 +173,7 @@ async def test_a_wrong_address_is_reported_with_what_to_check(joey: Joey, variab
     assert connection["status"] == "warn"
     assert "answers, but does not list its models (404)" in connection["found"]
     assert (
-        f"Only a task will tell whether it works: it asks {web.url}/wrong/" in connection["advice"]
+        f"It may still work: a task sends its requests to {web.url}/wrong/" in connection["advice"]
     )
     assert "nothing" not in connection["advice"]
 
@@ -234,8 +238,8 @@ async def test_a_stale_lock_and_an_unfinished_copy_are_reported_and_removed(joey
     left.mkdir()
     os.utime(left, (time.time() - 3600,) * 2)
     tasks = (await findings(joey, "--offline"))["Tasks"]
-    assert "task_0198a1b2 was left by a process that is gone" in tasks["found"]
-    assert ".fork-abc is a copy that was never finished" in tasks["found"]
+    assert "task_0198a1b2 is locked by a process that no longer exists" in tasks["found"]
+    assert ".fork-abc is an unfinished copy" in tasks["found"]
     tasks = (await findings(joey, "--offline", "--fix"))["Tasks"]
     assert tasks["status"] == "ok"
     assert not left.exists()
@@ -328,10 +332,10 @@ async def test_a_browser_that_cannot_be_run_is_reported(joey: Joey) -> None:
 
 async def test_on_a_terminal_progress_is_shown_and_wiped_away(joey: Joey) -> None:
     async with terminal(joey, "doctor", "--offline", columns=80) as screen:
-        await screen.until("looking: ")
+        await screen.until("checking: ")
         await screen.ended()
         lines = screen.lines
-    assert not any("looking:" in line for line in lines)
+    assert not any("checking:" in line for line in lines)
     assert max(map(len, lines)) <= 80
 
 
@@ -365,4 +369,4 @@ async def test_what_is_not_there_is_no_defect(joey: Joey, gone: str) -> None:
     if gone == "home":
         assert "Not a directory" in failed["Home"]
     else:
-        assert "the current folder is gone" in failed["This folder"]
+        assert "the current folder no longer exists" in failed["This folder"]

@@ -29,7 +29,7 @@ def with_ollama(joey: Joey, url: str) -> JoeyWithOllama:
 async def test_a_script_is_shown_three_ways_to_go_on(joey: Joey) -> None:
     done = await joey.run("-p", "do it")
     assert done.code == 78
-    for way in ("1. set a key", "2. start a model server", "3. run `joey demo`"):
+    for way in ("1. set an API key", "2. start a model server", "3. run `joey demo`"):
         assert way in done.err
 
 

@@ -104,7 +104,7 @@ async def test_a_found_server_becomes_a_profile_with_its_address(tmp_path: Path)
     [
         ({"provider": "nobody", "key": "k"}, "There is no provider named 'nobody'"),
         ({"provider": "anthropic"}, "There is no key for anthropic"),
-        ({"provider": "ollama"}, "Say which model of ollama"),
+        ({"provider": "ollama"}, "Name a model of ollama"),
         ({"provider": "anthropic", "key": "two words"}, "This cannot be a key"),
     ],
 )

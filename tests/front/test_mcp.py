@@ -66,8 +66,8 @@ async def test_servers_are_added_listed_and_removed(joey: Joey) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("add", "x"), "name a program behind --"),
-        (("add", "x", "--url", "http://h", "--", "y"), "name a program behind --"),
+        (("add", "x"), "name a program after --"),
+        (("add", "x", "--url", "http://h", "--", "y"), "name a program after --"),
         (("add", "x", "--url", "ftp://h"), "http:// or https://"),
         (("add", "x", "--env", "NOVALUE", "--", "y"), "not NAME=VALUE"),
         (("add", "x", "--timeout", "9999", "--", "y"), "timeout"),
@@ -123,7 +123,7 @@ async def test_a_projects_server_runs_once_the_user_has_seen_and_trusted_it(joey
 
 
 async def test_a_directory_that_brings_nothing_along_needs_no_trust(joey: Joey) -> None:
-    assert "brings nothing along" in (await joey.run("trust")).out
+    assert "nothing in this folder needs your trust" in (await joey.run("trust")).out
 
 
 @pytest.mark.requirement("trust:headless")
@@ -162,7 +162,7 @@ async def test_a_conversation_asks_once_before_it_begins(joey: Joey) -> None:
         async with terminal(joey, *reach(model.url), "do it") as screen:
             await screen.until("Trust this, as it is now? [y/N]")
             screen.press("n\n")
-            await screen.until("goes on without it")
+            await screen.until("continues without it")
             await screen.until("All done.")
         async with terminal(joey, *reach(model.url), "do it") as screen:
             shown = await screen.until("Trust this, as it is now? [y/N]")

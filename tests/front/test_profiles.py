@@ -44,7 +44,7 @@ async def test_a_key_in_the_pipe_is_taken_without_being_asked_for(
 ) -> None:
     added = await joey.run(*ADD, *flags, stdin=f"{KEY}\n".encode())
     assert added.code == 0, added.err
-    assert "is made and used from now on, with the key …wxyz" in added.err
+    assert "which is used from now on, with the key …wxyz" in added.err
     shown = await joey.run("profiles", "show", "work", "--json")
     assert shown.json["apiKey"] == {"value": "…wxyz", "from": "profiles.json"}
     assert KEY not in added.out + added.err
@@ -102,7 +102,7 @@ async def test_a_key_is_typed_unseen(joey: Joey) -> None:
     async with terminal(joey, "profiles", "add", "work", "--provider", "openai") as screen:
         await screen.until("Key for openai (it is not shown): ")
         screen.press(f"{KEY}\r")
-        await screen.until("the profile work is made and used from now on")
+        await screen.until("created the profile work, which is used from now on")
         assert await screen.ended() == 0
         assert KEY not in screen.raw
     assert document(joey)["profiles"] == {"work": {"provider": "openai", "apiKey": KEY}}
@@ -148,10 +148,10 @@ def damage(joey: Joey, *names: str) -> None:
 async def test_the_first_profile_after_the_last_was_removed_is_the_active_one(joey: Joey) -> None:
     await joey.run("profiles", "add", "a", "--provider", "ollama", "-m", "x", "--use")
     removed = await joey.run("profiles", "remove", "a", "-y")
-    assert "there is none left" in removed.err
+    assert "none is left" in removed.err
     assert document(joey) == {"profiles": {}}
     added = await joey.run("profiles", "add", "b", "--provider", "ollama", "-m", "y")
-    assert "is made and used from now on" in added.err
+    assert "which is used from now on" in added.err
     assert document(joey)["active"] == "b"
 
 
@@ -186,9 +186,7 @@ async def test_with_several_profiles_the_error_says_how_to_choose(joey: Joey) ->
     damage(joey, "a", "b")
     refused = await joey.run("-p", "hi")
     assert refused.code == 78
-    assert (
-        "none of the profiles is the active one. Choose one with joey profiles use" in refused.err
-    )
+    assert "none of the profiles is active. Choose one with joey profiles use" in refused.err
     assert (await joey.run("profiles", "use", "b")).code == 0
     assert document(joey)["active"] == "b"
     damage(joey, "a", "b")
@@ -309,7 +307,7 @@ async def test_a_server_that_is_not_there_costs_only_its_own_list(joey: Joey) ->
     done = await joey.run("models", env=env)
     assert done.code == 0
     assert "claude-sonnet-5-5" in done.out
-    assert "the server was not heard: Nothing answers at 127.0.0.1:9" in done.err
+    assert "the server could not be asked: Nothing answers at 127.0.0.1:9" in done.err
     quiet = await joey.run("models", "--offline", env=env)
     assert (quiet.out, quiet.err) == (done.out, "")
 

@@ -216,7 +216,7 @@ async def test_a_copy_goes_on_and_the_task_stays(joey: Joey) -> None:
     task_id = await play(joey)
     forked = await joey.run("tasks", "fork", task_id, "1")
     fork_id = forked.out.strip()
-    assert re.search(r"to go on with it: joey -r \S+", forked.err)
+    assert re.search(r"to continue it: joey -r \S+", forked.err)
     assert {task["id"] for task in (await joey.run("tasks", "list", "--json")).json} == {
         task_id,
         fork_id,

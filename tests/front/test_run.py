@@ -250,7 +250,7 @@ async def test_a_task_is_continued_in_its_directory_or_by_the_start_of_its_id(jo
     assert (first.code, second.code, third.code) == (0, 0, 0)
     assert all(word in messages for word in ("one", "two", "three"))
     assert len(joey.tasks) == 1
-    assert "going on with task" in second.err
+    assert "continuing task" in second.err
 
 
 @pytest.mark.requirement("front:continue")

@@ -139,7 +139,7 @@ async def test_a_user_sees_a_subtask_and_answers_its_questions(joey: Joey) -> No
         assert "● Finish subtask" in finish
         screen.press("y\n")
         end = await screen.until(ACCEPT)
-        assert "┄┄ the task goes on" in end
+        assert "┄┄ the task continues" in end
         assert "Whole." in end
         screen.press("\n")
         await screen.until(PROMPT)
@@ -234,7 +234,7 @@ async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joe
         parts["a part"] = [done("Part."), done("Part.")]
         again = await joey.run("-p", "-y", "-c", *reach(server.url), "go on")
     assert (again.code, again.out) == (0, "Whole.\n")
-    assert "going on with subtask" in again.err
+    assert "continuing subtask" in again.err
     assert len(joey.tasks) == 2
 
 

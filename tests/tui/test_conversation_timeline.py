@@ -193,7 +193,7 @@ async def test_subtasks_speak_under_their_name_and_the_task_goes_on(
         *("› the whole", "", "I delegate.", "", "● Subtask 💻 Code", "  part one", ""),
         *("┄┄ subtask 1: part one", "┊", "┊ I work.", "┊", "┊ ● List .", "┊"),
         *("┊ ✓ result", "┊ One.", "┊", "┊ ● Finish subtask", ""),
-        *("┄┄ the task goes on", "", "✓ result", "Whole."),
+        *("┄┄ the task continues", "", "✓ result", "Whole."),
     ]
     assert render_timeline(from_rows(task.rows))[4:] == [
         *("● Subtask 💻 Code", "  part one", "", "✓ result of the subtask", "One.", ""),

@@ -53,7 +53,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         await shown.press("C-d")
         left = await shown.ended(0)
         assert "joey" not in await shown.title(), "the title is what it was"
-        assert "to go on: joey -r" in left
+        assert "to continue: joey -r" in left
         assert "All is done now." not in left, "the screen that was there before is back"
 
 
@@ -168,7 +168,7 @@ async def test_a_command_goes_on_in_the_background(joey: Joey) -> None:
         await shown.until("↳ mind the tests")
         await shown.until("running the command", "Esc stops, Ctrl+B leaves it running")
         await shown.press("C-b")
-        await shown.until("goes on in the background", "It runs.", "1 in the background")
+        await shown.until("continues in the background", "It runs.", "1 in the background")
         assert "still running" in json.dumps(server.requests[-1].body["messages"])
         (joey.workspace / "go").touch()
         await shown.until_gone("1 in the background")
@@ -189,7 +189,7 @@ async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey)
         await shown.press("C-d")
         left = await shown.ended(0)
         assert "ended, because it ran in the background: echo begun; sleep 1000" in left
-        assert "to go on: joey -r" in left
+        assert "to continue: joey -r" in left
 
 
 async def test_a_line_for_the_users_own_shell_is_sent_with_the_next_message(joey: Joey) -> None:

@@ -76,7 +76,7 @@ async def test_a_signal_stops_the_task_and_restores_the_terminal(
         async with terminal(joey, *reach(server.url), "begin") as shown:
             await shown.until("I begin")
             os.kill(await shown.pid(), number)
-            assert "to go on: joey -r" in await shown.ended(code)
+            assert "to continue: joey -r" in await shown.ended(code)
             flags = await shown.tmux("display-message", "-t", "joey", "-p", "#{mouse_any_flag}")
             assert flags.strip() == "0"
         listed = await joey.run("tasks", "list")

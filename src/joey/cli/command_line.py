@@ -37,7 +37,7 @@ examples:
   joey "fix the failing test"            work here, asking where you must allow
   joey -p "why does make fail?"          the answer alone on stdout, for scripts
   git diff | joey -p "review this"       a prompt and its context
-  joey -c "now the same for Windows"     go on with the latest task here
+  joey -c "now the same for Windows"     continue the latest task here
   joey -p -y --max-budget-usd 2 "port it"
                                          allow everything, up to two dollars
   joey -p --allow-writes --allow "npm test" "fix the tests"
@@ -177,11 +177,11 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
         [
             (
                 "-c --continue",
-                "go on with the latest task of this folder",
+                "continue the latest task of this folder",
                 None,
                 {"dest": "continue_"},
             ),
-            ("-r --resume", "go on with this task (the start of its id is enough)", "ID"),
+            ("-r --resume", "continue this task (the start of its id is enough)", "ID"),
         ],
         ("--fork", "with -c or -r: go on in a copy; the task itself stays"),
         ("-w --workspace", "the folder to work in", "DIR"),

@@ -470,7 +470,7 @@ class TaskTreeRenderer:
         self._root = root
         self._writer = writer
         self._should_echo = echo
-        self._renderers = {root.id: TaskRenderer(writer, echo=echo, heading="the task goes on")}
+        self._renderers = {root.id: TaskRenderer(writer, echo=echo, heading="the task continues")}
         self._sessions = {root.id: root}
         self._numbers = {root.id: ""}
         self._subtask_counts: Counter[str] = Counter()
@@ -507,7 +507,7 @@ class TaskTreeRenderer:
             case ev.TaskPaused(child_ids=child_ids):
                 for child_id in child_ids:
                     if child_id not in self._renderers:
-                        said = f"going on with subtask {child_id}"
+                        said = f"continuing subtask {child_id}"
                         self._add_subtask(child_id, session.id, said)
             case ev.UserMessage(is_first=True, text=text) if session is not self._root:
                 renderer.heading += f": {to_one_line(text, MAX_TITLE_CHARS)}"

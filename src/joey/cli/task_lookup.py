@@ -53,5 +53,5 @@ def resolve_workspace_argument(arguments: Namespace) -> Path:
         return Path(arguments.workspace or Path.cwd()).resolve()
     except FileNotFoundError as error:
         raise UsageError(
-            "the current folder is gone; go to another, or name one with -w"
+            "the current folder no longer exists; change to another one, or name one with -w"
         ) from error

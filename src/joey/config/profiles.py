@@ -92,7 +92,7 @@ def _select_base_profile(
     if kind := next(with_key, None) or next(with_address, None):
         return Profile(provider=kind.name)
     if profiles.profiles:
-        raise ConfigError(f"None of the profiles is the active one. {profiles.choose_hint}")
+        raise ConfigError(f"None of the profiles is active. {profiles.choose_hint}")
     raise NoModelError(_format_no_model_message(kinds))
 
 
@@ -162,7 +162,7 @@ def _find_provider(name: str, kinds: Sequence[ProviderSpec]) -> ProviderSpec:
 def _check_profile(chosen: Profile, kind: ProviderSpec) -> None:
     if not chosen.model:
         where = f"at {chosen.base_url}" if chosen.base_url else f"of {kind.name}"
-        raise NoModelError(f"Say which model {where} to use, with --model.")
+        raise NoModelError(f"Name a model {where} with --model.")
     if chosen.api_key is None and chosen.base_url is None and not kind.is_local:
         where = " or ".join(kind.key_variables) or "a key"
         raise ConfigError(
@@ -172,7 +172,7 @@ def _check_profile(chosen: Profile, kind: ProviderSpec) -> None:
 
 def _describe_known_profiles(profiles: Profiles) -> str:
     if not profiles.profiles:
-        return "There are none yet; they live in profiles.json."
+        return "There are none yet; joey profiles add makes one."
     return f"Known ones: {', '.join(sorted(profiles.profiles))}."
 
 
@@ -180,12 +180,12 @@ def _format_no_model_message(kinds: Sequence[ProviderSpec]) -> str:
     variables = [kind.key_variables[0] for kind in kinds if kind.key_variables]
     others = " and others" if len(variables) > 3 else ""
     return (
-        "No model to talk to was found. There are three ways to go on:\n"
-        f"  1. set a key in the environment ({', '.join(variables[:3])}{others});\n"
+        "No model is configured. There are three ways to continue:\n"
+        f"  1. set an API key in the environment ({', '.join(variables[:3])}{others});\n"
         "  2. start a model server on this machine, such as Ollama, and name it with --provider or"
         " --base-url, and its model with --model;\n"
-        "  3. run `joey demo`, which needs neither key nor network.\n"
-        "joey doctor says what is found here; joey profiles add makes a choice permanent."
+        "  3. run `joey demo`, which needs neither a key nor a network.\n"
+        "joey doctor shows what is found here; joey profiles add makes a choice permanent."
     )
 
 

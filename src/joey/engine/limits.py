@@ -452,7 +452,7 @@ async def wait_with_countdown(
         task.add_row(RowKind.API_REQ_RETRY_DELAYED, message, ts)
 
 
-_CHOICES = " Tell it how to go on, say yes to let it try again, or no to stop."
+_CHOICES = " Tell it how to continue, say yes to let it try again, or no to stop."
 FAILURE_LIMIT_QUESTION = (
     f"The model has trouble with this step: several of its replies in a row went wrong.{_CHOICES}"
 )

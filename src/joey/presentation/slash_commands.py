@@ -24,9 +24,7 @@ class BuiltInCommand(Struct, frozen=True):
 BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
     BuiltInCommand("help", "keys and commands"),
     BuiltInCommand("new", "begin another task", requires_idle=True),
-    BuiltInCommand(
-        "resume", "go on with an earlier task", requires_idle=True, arguments_hint="[ID]"
-    ),
+    BuiltInCommand("resume", "continue an earlier task", requires_idle=True, arguments_hint="[ID]"),
     BuiltInCommand(
         "tasks", "earlier tasks of this folder", requires_idle=True, arguments_hint="[ID]"
     ),

@@ -324,7 +324,7 @@ class JoeyApp(App[int]):
     def action_move_command_to_background(self) -> None:
         if not any(map(self.host.move_command_to_background, self.controller.message_targets)):
             raise SkipAction
-        self.conversation.show_note("the command goes on in the background")
+        self.conversation.show_note("the command continues in the background")
 
     def action_redraw(self) -> None:
         self.screen.refresh(repaint=True, layout=True)

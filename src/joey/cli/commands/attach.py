@@ -162,7 +162,7 @@ class AttachedTaskView:
         return ExitCode.DONE
 
     def _print_idle_prompt(self) -> None:
-        self._writer.print_prompt("The task rests. Say what to do next; Ctrl-C leaves")
+        self._writer.print_prompt("The task is idle. Say what to do next; Ctrl-C leaves")
 
     # What is drawn
 
@@ -283,7 +283,7 @@ class AttachedTaskView:
         if answer.text:
             self._typed_texts.append(answer.text)
         if not await session.answer(ask.ts, answer):
-            self._writer.print_note("this question is not open any more")
+            self._writer.print_note("this question is no longer open")
 
     def _start_job(self, job: Coroutine[Any, Any, None]) -> None:
         begun = asyncio.ensure_future(job)

@@ -26,7 +26,7 @@ from joey.cli.arguments import (
 
 _CONFIG_EXAMPLES = """\
 examples:
-  joey config list --changed             what is not as it comes
+  joey config list --changed             settings that are not at their default
   joey config describe sandbox           what a setting means and may be
   joey config set alwaysAllowWrite true
   joey config set allowedCommands --add "npm test" --add "git status"
@@ -57,9 +57,8 @@ examples:
   joey mcp add --url https://example.org/mcp --transport http example
   joey mcp test files"""
 _EXPLAIN_DESCRIPTION = (
-    "Say what would happen: whether a command would run, or a file be read or written, without"
-    " you being asked; by which rule; and if not, why. Nothing of the folder"
-    " is run, and nothing is changed."
+    "Explain whether a command would run, or a file be read or written, without asking you;"
+    " by which rule; and if not, why. Nothing is run, and nothing is changed."
 )
 _EXPLAIN_EXAMPLES = """\
 examples:
@@ -68,26 +67,26 @@ examples:
   joey permissions explain --read ../notes.txt
   joey permissions explain --stdin < questions.jsonl
 
-Of --stdin, each line is an object {"id": …, "command": …} with "read" or
+With --stdin, each line is an object {"id": …, "command": …} with "read" or
 "write" in place of "command"; the answers have the same ids, in the same
 order."""
 _TASKS_EXAMPLES = """\
 examples:
-  joey tasks list --all --since 7d       everywhere, of the last week
-  joey tasks search "login page" fix*    the words of conversations
+  joey tasks list --all --since 7d       in all folders, of the last week
+  joey tasks search "login page" fix*    by words of the conversation
   joey tasks show 0198 --rows            its messages, numbered for rewind
-  joey tasks rewind 0198 3 --preview     what going back would change
+  joey tasks rewind 0198 3 --preview     what rewinding would change
   joey tasks import --roo --dry-run      what Roo Code has on this machine"""
 
 
 class TrailingCommandParser(CliArgumentParser):
     def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
-        """What stands behind `--` is another program's command line, whatever it looks like."""
+        """What follows `--` is another program's command line, whatever it looks like."""
         end = args.index("--") if "--" in args else len(args)
         arguments = super().parse_args(args[:end])
         arguments.command_line = [*getattr(arguments, "command_line", ()), *args[end + 1 :]]
         if arguments.command_line and arguments.action not in ("add", "explain"):
-            self.error(f"{self.prog} {arguments.action} takes no command behind --")
+            self.error(f"{self.prog} {arguments.action} takes no command after --")
         return arguments
 
 
@@ -95,7 +94,7 @@ _YES = ("-y --yes", "do not ask")
 _JSON_ARRAY = ("--json", "as a JSON array")
 _JSON_OBJECT = ("--json", "as a JSON object")
 _OTHER_WORKSPACE = ("-w --workspace", "of this folder instead", "DIR")
-_EFFECTIVE_WORKSPACE = ("-w --workspace", "as it counts in this folder", "DIR")
+_EFFECTIVE_WORKSPACE = ("-w --workspace", "for this folder instead", "DIR")
 _SETTING = ("key", "the name of a setting, such as sandbox", "KEY")
 _PROFILE = ("name", "the name of a profile", "PROFILE")
 _PROFILE_KEY = ("key", "such as model, temperature, apiKey", "PROFILE_KEY")
@@ -114,16 +113,16 @@ _TASK_FILTER: Sequence[Row] = (
     _JSON_ARRAY,
 )
 _TASKS = Command(
-    "Look at earlier tasks, go back in them, and take over those of others.",
+    "Look at earlier tasks, rewind them, and import those of other programs.",
     epilog=_TASKS_EXAMPLES,
     actions={
         "list": Action("the tasks of this folder, the latest first", _TASK_FILTER),
         "search": Action(
-            "tasks of this folder with these words, the latest first",
+            "tasks of this folder that contain these words, the latest first",
             (
                 (
                     "query",
-                    'all occur; "a phrase" and begin* are understood',
+                    'all must occur; "a phrase" and prefix* work',
                     "WORDS",
                     {"nargs": "+"},
                 ),
@@ -131,7 +130,7 @@ _TASKS = Command(
             ),
         ),
         "show": Action(
-            "one task: its facts and its conversation",
+            "one task: facts and conversation",
             (_TASK_ID, _JSON_OBJECT, ("--rows", "its messages in a table, numbered")),
         ),
         "export": Action(
@@ -150,7 +149,7 @@ _TASKS = Command(
             ),
         ),
         "import": Action(
-            "take over tasks of Roo Code, Zoo Code and Cline",
+            "import tasks of Roo Code, Zoo Code and Cline",
             (
                 ("paths", "a task, a folder of tasks, or a folder above", "PATH", {"nargs": "*"}),
                 ("--roo", "all of Roo Code, Zoo Code and Cline on this machine"),
@@ -172,15 +171,15 @@ _TASKS = Command(
                 (
                     "message",
                     "the last message that stays: a number that joey tasks show --rows lists"
-                    " (default: the one before your latest words)",
+                    " (default: the one before your latest message)",
                     "MESSAGE",
                     {"nargs": "?"},
                 ),
-                ("--before", "the message goes too"),
-                ("--with-files", "bring back the files of that moment"),
+                ("--before", "drop this message too"),
+                ("--with-files", "restore the files of that moment"),
                 ("--undo", "take back the latest rewind"),
-                ("--preview", "only tell what would change"),
-                ("--force", "give up what others changed in the files since"),
+                ("--preview", "only show what would change"),
+                ("--force", "discard changes that others made to the files since"),
                 _YES,
                 _JSON_OBJECT,
             ),
@@ -196,7 +195,7 @@ _TASKS = Command(
                     "MESSAGE",
                     {"nargs": "?"},
                 ),
-                ("--before", "the message is left out too"),
+                ("--before", "leave this message out too"),
                 _JSON_OBJECT,
             ),
         ),
@@ -211,12 +210,12 @@ _CONFIG = Command(
     epilog=_CONFIG_EXAMPLES,
     actions={
         "list": Action(
-            "every setting: its value, and where that comes from",
-            (("--changed", "only those that are set somewhere"), _JSON_ARRAY, _EFFECTIVE_WORKSPACE),
+            "every setting with its value and origin",
+            (("--changed", "only those that are set"), _JSON_ARRAY, _EFFECTIVE_WORKSPACE),
         ),
         "get": Action(
-            "the value of a setting, as it counts here",
-            (_SETTING, ("--json", "as JSON, also a text"), _EFFECTIVE_WORKSPACE),
+            "the value of a setting in this folder",
+            (_SETTING, ("--json", "as JSON, texts too"), _EFFECTIVE_WORKSPACE),
         ),
         "set": Action(
             "give a setting a value",
@@ -228,7 +227,7 @@ _CONFIG = Command(
                 _EFFECTIVE_WORKSPACE,
             ),
         ),
-        "unset": Action("take a setting back to its default", (_SETTING, _EFFECTIVE_WORKSPACE)),
+        "unset": Action("reset a setting to its default", (_SETTING, _EFFECTIVE_WORKSPACE)),
         "describe": Action(
             "what a setting means, and what it may be",
             (_SETTING, _JSON_OBJECT, _EFFECTIVE_WORKSPACE),
@@ -237,17 +236,17 @@ _CONFIG = Command(
     },
 )
 _PROFILES = Command(
-    "Look after profiles: named ways to reach a model, with their keys.",
+    "Manage profiles: named ways to reach a model, with their keys.",
     epilog=_PROFILES_EXAMPLES,
     actions={
         "list": Action(
-            "all profiles; * marks the one that is used",
+            "all profiles; * marks the active one",
             (("--json", "as a JSON array, without keys"),),
         ),
         "show": Action(
             "one profile, and where each value comes from",
             (
-                ("name", "default: whatever would be used now", "PROFILE", {"nargs": "?"}),
+                ("name", "default: the one that would be used now", "PROFILE", {"nargs": "?"}),
                 ("--json", "as a JSON object, without keys"),
             ),
         ),
@@ -255,7 +254,7 @@ _PROFILES = Command(
             "make a profile",
             (
                 ("name", "its name", "NEW"),
-                ("--provider", "whose API is spoken", "PROVIDER", {"required": True}),
+                ("--provider", "the provider, such as anthropic", "PROVIDER", {"required": True}),
                 ("-m --model", "which model", "MODEL"),
                 _BASE_URL,
                 [
@@ -273,20 +272,20 @@ _PROFILES = Command(
                 ("value", "left out for apiKey, which is asked for", "VALUE", {"nargs": "*"}),
             ),
         ),
-        "unset": Action("take a value out of a profile", (_PROFILE, _PROFILE_KEY)),
+        "unset": Action("remove a value from a profile", (_PROFILE, _PROFILE_KEY)),
         "use": Action("use this profile from now on", (_PROFILE,)),
         "remove": Action("remove a profile, and its key", (_PROFILE, _YES)),
     },
 )
 _MCP = Command(
-    "Look after MCP servers: programs and services that bring tools along.",
+    "Manage MCP servers: programs and services that provide tools.",
     epilog=_MCP_EXAMPLES,
     parser_class=TrailingCommandParser,
     action_class=CliArgumentParser,
     actions={
         "list": Action("the servers of this folder and yours", (_OTHER_WORKSPACE, _JSON_ARRAY)),
         "add": Action(
-            "name a server in a file: … NAME -- COMMAND ARGUMENTS",
+            "add a server: … NAME -- COMMAND ARGUMENTS",
             (
                 _OTHER_WORKSPACE,
                 ("name", "what you call it", "NAME"),
@@ -298,7 +297,7 @@ _MCP = Command(
                     REPEATABLE,
                 ),
                 ("--cwd", "where the program runs (default: the workspace)", "DIR"),
-                ("--url", "a server behind an address, in place of a program", "URL"),
+                ("--url", "the address of a server, instead of a program", "URL"),
                 (
                     "--transport",
                     "of --url (default: http)",
@@ -307,15 +306,15 @@ _MCP = Command(
                 ),
                 ("--header", "send a header to --url (repeatable)", "NAME: VALUE", REPEATABLE),
                 ("--timeout", "how long a call may take (default: 60)", "SECONDS", {"type": float}),
-                ("--project", "in .roo/mcp.json of the workspace, not in yours"),
+                ("--project", "to .roo/mcp.json of the workspace, not to your own file"),
             ),
         ),
         "remove": Action(
-            "take a server out of your file, or the project's",
-            (_OTHER_WORKSPACE, _SERVER, ("--project", "out of .roo/mcp.json of the workspace")),
+            "remove a server from your file, or the project's",
+            (_OTHER_WORKSPACE, _SERVER, ("--project", "from .roo/mcp.json of the workspace")),
         ),
         "test": Action(
-            "start a server, and say what it offers or what is wrong",
+            "start a server, and show what it offers or what is wrong",
             (_OTHER_WORKSPACE, _SERVER, _JSON_OBJECT),
         ),
         "login": Action("log in at a server, in your browser", (_OTHER_WORKSPACE, _SERVER)),
@@ -324,14 +323,14 @@ _MCP = Command(
 )
 _HYPOTHETICAL_RULES: Sequence[Row] = (
     [
-        ("-y --yes", "with everything allowed"),
-        ("-a --require-approval", "with everything to be asked"),
+        ("-y --yes", "as if everything were allowed"),
+        ("-a --require-approval", "as if everything needed approval"),
     ],
     ("--allow", "with this rule too", "PATTERN", REPEATABLE),
-    ("--allow-writes", "with leave to change files"),
+    ("--allow-writes", "as if files may be changed"),
     ("--add-dir", "with this directory too", "DIR", REPEATABLE),
     ("--deny", "with this rule too", "PATTERN", REPEATABLE),
-    ("--no-sandbox", "with commands that nothing confines"),
+    ("--no-sandbox", "as if commands were not sandboxed"),
 )
 """As a run would have them."""
 _PERMISSIONS = Command(
@@ -344,13 +343,13 @@ _PERMISSIONS = Command(
             (
                 (
                     "command_line",
-                    "a command line, best quoted and behind --",
+                    "a command line, best quoted and after --",
                     "COMMAND",
                     {"nargs": "*"},
                 ),
                 ("--read", "a file that would be read", "PATH"),
                 ("--write", "a file that would be written", "PATH"),
-                ("--stdin", "many questions and answers, a JSON object per line"),
+                ("--stdin", "many questions and answers, one JSON object per line"),
                 *_HYPOTHETICAL_RULES,
                 ("-w --workspace", "in this folder instead", "DIR"),
                 _JSON_OBJECT,
@@ -359,17 +358,16 @@ _PERMISSIONS = Command(
             _EXPLAIN_EXAMPLES,
         ),
         "report": Action(
-            "what was decided in earlier tasks, or would be by other rules",
+            "decisions of earlier tasks, or what other rules would decide",
             (
                 ("--last", "of the latest N tasks (10)", "N", {"type": parse_count, "default": 10}),
-                ("--task", "of one task, by the beginning of its id", "ID"),
-                ("-w --workspace", "of tasks in this folder alone", "DIR"),
+                ("--task", "of one task, by the start of its id", "ID"),
+                ("-w --workspace", "only of tasks in this folder", "DIR"),
                 _JSON_OBJECT,
                 *_HYPOTHETICAL_RULES,
             ),
-            "Say what ran in earlier tasks, by which rule or whose answer, and what was refused."
-            " With rules, say what they would decide otherwise. Nothing is run and nothing is"
-            " changed.",
+            "Show what ran in earlier tasks, by which rule or whose answer, and what was refused."
+            " With rules, show what they would decide differently. Nothing is run or changed.",
             """\
 examples:
   joey permissions report
@@ -383,7 +381,7 @@ _MODES = Command(
     "Look at the modes of this folder: built-in, the project's and yours.",
     action_class=CliArgumentParser,
     actions={
-        "list": Action("all modes, and what of your files could not be used", _MODE_FLAGS),
+        "list": Action("all modes, and problems in your files", _MODE_FLAGS),
         "show": Action(
             "one mode: what it may do, and what it is told",
             (("slug", "its short name, such as code", "MODE"), *_MODE_FLAGS),
@@ -408,13 +406,13 @@ _PROMPT = Command(
     ),
 )
 _SERVE = Command(
-    "Serve tasks to programs (WebSocket at /ws) and to people (a web page at /). Whoever"
-    " has the token can run commands here; it is printed once, as part of a link.",
+    "Serve tasks to programs (WebSocket at /ws) and to browsers (a web page at /). Anyone with"
+    " the token can run commands here; it is printed once, as part of a link.",
     (
         ("--host", "listen here (127.0.0.1)", "ADDRESS", {"default": "127.0.0.1"}),
         ("--port", "and on this port (7800; 0: any)", "N", {"type": parse_port, "default": 7800}),
         ("--allow-remote", "listen beyond this machine"),
-        ("--token-file", "a file that holds the token, readable by you alone", "FILE"),
+        ("--token-file", "a file with the token, readable only by you", "FILE"),
         ("--max-connections", "clients at once (256)", "N", {"type": parse_count, "default": 256}),
         (
             "--allow-origin",
@@ -428,13 +426,12 @@ _SERVE = Command(
         ("--ipc", "also serve Roo Code's IPC protocol on this Unix socket", "PATH"),
         ("--debug", "log every command"),
     ),
-    epilog="The token is taken from JOEY_TOKEN, else from --token-file, else it is made once and"
+    epilog="The token is taken from JOEY_TOKEN, else from --token-file; else one is created and"
     " kept in $JOEY_HOME/server.token.",
 )
 _ATTACH = Command(
-    "Watch a task of a running `joey serve`: what it says, as it says it. What you write"
-    " answers its questions, or is read before its next step. Ctrl-C leaves the view; the"
-    " task goes on.",
+    "Follow a task of a running `joey serve`. What you write answers its questions, or is read"
+    " before its next step. Ctrl-C leaves the view; the task continues.",
     (
         ("id", "a task, or the start of its id (default: the latest)", "ID", {"nargs": "?"}),
         ("--url", "the server, without the token of the link", "URL"),
@@ -445,27 +442,27 @@ _ATTACH = Command(
     " in $JOEY_HOME/server.token.",
 )
 _ACP = Command(
-    "Speak the Agent Client Protocol on stdin and stdout. Editors start this by"
+    "Speak the Agent Client Protocol on stdin and stdout. Editors start this"
     " themselves: Zed, JetBrains, Neovim, Emacs and others; docs/editors.md has their"
     " settings.",
     (
-        ("-m --model", "which model new sessions begin with", "MODEL"),
+        ("-m --model", "the model of new sessions", "MODEL"),
         ("--provider", "anthropic, openai, openrouter, ollama…", "PROVIDER"),
         _BASE_URL,
-        ("--profile", "a profile of profiles.json", "PROFILE"),
+        ("--profile", "a profile (see joey profiles)", "PROFILE"),
         ("--mode", "code, architect, ask, debug…", "MODE"),
         (
             "--setup",
-            "open joey at a terminal instead: editors do so for you to name a model and a key",
+            "open joey in a terminal instead: editors do so to let you set up a model",
         ),
         ("--debug", "log to stderr"),
     ),
 )
 _DEMO = Command(
-    "Watch a whole task, without key and without network: a scripted model on this machine"
-    " plays one conversation through the real client, tools, files and histories.",
+    "Watch a whole task without a key or network: a scripted model on this machine plays"
+    " one conversation through the real client, tools, files and histories.",
     (
-        ("--fast", "do not type at a human pace"),
+        ("--fast", "do not imitate typing"),
         (
             "--protocol",
             "how the model calls tools: by the API, or in its text (default: native)",
@@ -478,7 +475,7 @@ _DEMO = Command(
             None,
             {"choices": ("anthropic", "openai"), "default": "anthropic"},
         ),
-        ("--keep", "work in DIR, and leave everything there", "DIR"),
+        ("--keep", "work in DIR, and keep it", "DIR"),
         DEBUG,
     ),
 )
@@ -493,12 +490,12 @@ _COMMANDS = {
     "config": _CONFIG,
     "demo": _DEMO,
     "doctor": Command(
-        "Check what joey needs: what is found, what is missing, what to do.",
+        "Check the installation, the settings and the models: what is found, what to do.",
         (
             ("--offline", "open no connections, not even on this machine"),
             (
                 "--fix",
-                "set right what is safe: modes of files, stale locks, leftovers, a damaged index",
+                "repair what is safe: file modes, stale locks, leftovers, a damaged index",
             ),
             _JSON_OBJECT,
             DEBUG,
@@ -506,9 +503,9 @@ _COMMANDS = {
     ),
     "mcp": _MCP,
     "models": Command(
-        "List models to choose from: what the catalogue knows, and what the server offers.",
+        "List models: those the catalogue knows and those the server offers.",
         (
-            ("--provider", "of this one (default: the one that is used)", "PROVIDER"),
+            ("--provider", "of this provider (default: the one that is used)", "PROVIDER"),
             ("--offline", "do not ask the server"),
             ("--refresh", "renew windows, abilities and prices from modelCatalogUrl instead"),
             ("--from", "from this address, with --refresh", "URL", {"dest": "url"}),
@@ -523,14 +520,14 @@ _COMMANDS = {
     "serve": _SERVE,
     "tasks": _TASKS,
     "trust": Command(
-        "Look at what this folder would run (its MCP servers), and agree to it. Agreement"
-        " counts for exactly what is shown: whatever changes later is asked about again.",
+        "Review what this folder would run (its MCP servers), and allow it. That covers exactly"
+        " what is shown: changes are asked about again.",
         (
             _OTHER_WORKSPACE,
             [
-                ("--yes", "agree without being asked"),
-                ("--revoke", "agree to nothing of it any more"),
-                ("--show", "only show it, and whether it is trusted"),
+                ("--yes", "allow it without asking"),
+                ("--revoke", "no longer allow any of it"),
+                ("--show", "only show it, and whether it is allowed"),
             ],
             DEBUG,
         ),

@@ -73,7 +73,7 @@ def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
         ]
         write_lines(_format_settings([*rows, *model]))
     else:
-        print("every setting is as it comes", file=sys.stderr)
+        print("every setting has its default", file=sys.stderr)
     for remark in settings.collect_warnings():
         print_warning(remark)
 
@@ -138,7 +138,7 @@ def _unset_value(settings: SettingsAdmin, name: str) -> None:
         if error.field:
             raise UsageError(str(error)) from error
         raise
-    print(f"{name} is as it comes" if done else f"{name} was not set", file=sys.stderr)
+    print(f"{name} reset to its default" if done else f"{name} was not set", file=sys.stderr)
 
 
 def _print_description(settings: SettingsAdmin, arguments: Namespace) -> None:

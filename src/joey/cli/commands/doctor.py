@@ -73,7 +73,7 @@ def run_checks(checks: Sequence[HealthCheck], *, fix: bool = False) -> list[Find
     with ThreadPoolExecutor(len(checks)) as threads:
         futures = [threads.submit(_run_check, check, fix) for check in checks]
         for done, _ in enumerate(as_completed(futures), 1):
-            show_progress(f"looking: {done} of {len(futures)}…")
+            show_progress(f"checking: {done} of {len(futures)}…")
         show_progress("")
         findings = [future.result() for future in futures]
     return [
@@ -96,10 +96,10 @@ def _run_check(check: HealthCheck, fix: bool) -> Finding:
         fixed = tuple(check.repair())
         return structs.replace(check.run(), applied_fixes=fixed) if fixed else finding
     except UserError as error:
-        return Finding("", FindingStatus.WARN, f"could not be looked at: {error}")
+        return Finding("", FindingStatus.WARN, f"the check failed: {error}")
     except Exception as error:
-        found = f"could not be looked at ({type(error).__name__}: {error})"
-        advice = "This is a defect of joey, unless the machine is to blame: please report it."
+        found = f"the check failed ({type(error).__name__}: {error})"
+        advice = "This is probably a bug in joey; please report it."
         return Finding("", FindingStatus.WARN, found, advice)
 
 

@@ -48,7 +48,7 @@ from joey.system.subprocess import run
 MIN_PYTHON_VERSION = (3, 11)
 MIN_GIT_VERSION = (2, 17)
 """Older ones have no `worktree remove`."""
-FIX_ADVICE = "joey doctor --fix sets this right."
+FIX_ADVICE = "joey doctor --fix repairs this."
 _PACKAGE_DIRECTORY = Path(__file__).parent.parent.parent
 _MAX_VERSION_BYTES = 4096
 _INSTALL_ADVICE = "Install {0}: apt install {0}, dnf install {0}, brew install {0}."
@@ -65,7 +65,7 @@ def resolve_current_directory() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError as error:
-        raise UserError("the current folder is gone; go to another") from error
+        raise UserError("the current folder no longer exists; change to another one") from error
 
 
 class Finding(Struct, frozen=True, omit_defaults=True):
@@ -118,7 +118,7 @@ def check_ripgrep() -> Finding:
     bundled = Path(sys.executable).parent / "rg"
     path = str(bundled) if bundled.exists() else shutil.which("rg")
     if path is None:
-        advice = f"Reinstall joey, which brings it along. Or: {_INSTALL_ADVICE.format('ripgrep')}"
+        advice = f"Reinstall joey, which includes it. Or: {_INSTALL_ADVICE.format('ripgrep')}"
         return _fail("not found", advice)
     said = _read_first_output_line([path, "--version"])
     if not said:
@@ -129,12 +129,12 @@ def check_ripgrep() -> Finding:
 def check_git() -> Finding:
     path = shutil.which("git")
     if path is None:
-        advice = f"Checkpoints and subtasks of their own need it. {_INSTALL_ADVICE.format('git')}"
+        advice = f"Checkpoints and isolated subtasks need it. {_INSTALL_ADVICE.format('git')}"
         return _warn("not found", advice)
     said = _read_first_output_line([path, "--version"])
     numbers = [int(each) for each in said.rpartition(" ")[2].split(".")[:2] if each.isdigit()]
     if not numbers:
-        return _warn(f"{path} does not tell its version", "Reinstall git.")
+        return _warn(f"{path} does not print its version", "Reinstall git.")
     if tuple(numbers) < MIN_GIT_VERSION:
         oldest = ".".join(map(str, MIN_GIT_VERSION))
         return _warn(said, f"Install git {oldest} or newer.")
@@ -148,11 +148,11 @@ def check_sandbox() -> Finding:
         f"{level}: {reason}" for level, reason in report.unavailable_reasons.items()
     )
     if report.level is SandboxLevel.NONE:
-        advice = "Every command will be asked for. Install bubblewrap, or see --no-sandbox."
+        advice = "Every command needs your approval. Install bubblewrap, or see --no-sandbox."
         return _warn(f"none works ({reasons})", advice)
     if not reasons:
         return _ok(str(report.level), " ".join(report.confinement_gaps))
-    better = "For the strongest one install bubblewrap, and allow user namespaces."
+    better = "For the strongest one, install bubblewrap and allow user namespaces."
     advice = " ".join((*report.confinement_gaps, better))
     return _ok(f"{report.level} ({reasons})", advice)
 
@@ -191,16 +191,16 @@ def check_joey_home() -> Finding:
             with tempfile.TemporaryFile(dir=nearest):
                 pass
         except OSError as error:
-            advice = f"Make {nearest} a folder that is writable, or set JOEY_HOME to another."
+            advice = f"Make {nearest} a writable folder, or set JOEY_HOME to another one."
             return _fail(f"{directory}: {error.strerror}", advice)
-    state = "" if home.exists() else " (made when the first task begins)"
+    state = "" if home.exists() else " (created with the first task)"
     return _ok(f"{home}{state}")
 
 
 def check_disk_space() -> Finding:
     free = shutil.disk_usage(_find_existing_parent(_resolve_joey_home())).free
-    found = f"{free / 1024**3:.1f} GB free where tasks are kept"
-    advice = "Make room: a full disk stops every task."
+    found = f"{free / 1024**3:.1f} GB free where tasks are stored"
+    advice = "Free some space: a full disk stops every task."
     if free < CRITICAL_DISK_BYTES:
         return _fail(found, advice)
     if free < LOW_DISK_BYTES:
@@ -211,10 +211,10 @@ def check_disk_space() -> Finding:
 def check_file_privacy() -> Finding:
     found = doctor.find_exposures(_resolve_joey_home())
     if not found:
-        return _ok("only you can read what joey keeps")
+        return _ok("only you can read joey's files")
     listed = _join_items([f"{each.path} {each.reason}" for each in found])
     foreign = any(each.required_mode is None for each in found)
-    advice = "What belongs to another user: chown it, or choose another JOEY_HOME." * foreign
+    advice = "Files of another user: chown them, or choose another JOEY_HOME." * foreign
     fixable = FIX_ADVICE * any(each.required_mode is not None for each in found)
     return _warn(listed, " ".join(filter(None, (advice, fixable))))
 
@@ -230,12 +230,13 @@ def check_tasks() -> Finding:
         f"{path} could not be read and was moved aside" for path in state.unreadable_journal_parts
     ]
     untidy = [
-        f"{directory.name} was left by a process that is gone" for directory in state.stale_locks
+        f"{directory.name} is locked by a process that no longer exists"
+        for directory in state.stale_locks
     ]
-    untidy += [f"{path.name} is a copy that was never finished" for path in state.unfinished_copies]
+    untidy += [f"{path.name} is an unfinished copy" for path in state.unfinished_copies]
     count = f"{state.task_count:,} tasks"
     if problems:
-        advice = "Such tasks cannot go on, or lost a part: joey tasks delete ID, or keep them."
+        advice = "They cannot be resumed, or lost a part. joey tasks delete ID removes one."
         return _warn(f"{count}; {_join_items(problems + untidy)}", advice)
     if untidy:
         return _warn(f"{count}; {_join_items(untidy)}", FIX_ADVICE)
@@ -249,8 +250,8 @@ def repair_tasks() -> Iterable[str]:
 def check_task_index() -> Finding:
     problem = doctor.explain_index_damage(_resolve_joey_home())
     if not problem:
-        return _ok("well")
-    return _warn(f"damaged: {problem}", f"It is a copy. {FIX_ADVICE}")
+        return _ok("ok")
+    return _warn(f"damaged: {problem}", f"It can be rebuilt. {FIX_ADVICE}")
 
 
 def repair_task_index() -> Iterator[str]:
@@ -269,7 +270,7 @@ def check_settings() -> Finding:
     if remarks:
         advice = "joey config unset KEY removes a key that is not used."
         return _warn(_join_items(list(remarks)), advice)
-    missing = "" if settings.path.exists() else " (not there: everything is as it comes)"
+    missing = "" if settings.path.exists() else " (does not exist: all settings are defaults)"
     return _ok(f"{settings.path}{missing}")
 
 
@@ -282,17 +283,17 @@ def check_customizations() -> Finding:
         return _warn("could not be read", str(error))
     reported = set(SettingsAdmin(resolve_current_directory()).collect_warnings())
     if problems := [each for each in warnings if each not in reported]:
-        advice = "Correct the file; joey modes list shows what is understood."
+        advice = "Correct the file; joey modes list shows the modes that could be read."
         return _warn(_join_items(problems), advice)
-    return _ok(f"{len(modes)} modes, and all of it is understood")
+    return _ok(f"{len(modes)} modes, no problems")
 
 
 def check_mcp_servers() -> Finding:
     problems = list_mcp_config_problems(resolve_current_directory())
     if problems:
-        advice = "Correct the file; joey mcp list shows what is understood of it."
+        advice = "Correct the file; joey mcp list shows the servers that could be read."
         return _warn(_join_items(list(problems)), advice)
-    return _ok("their files are well")
+    return _ok("no problems")
 
 
 def check_hooks() -> Finding:
@@ -304,16 +305,16 @@ def check_hooks() -> Finding:
     listed = "; ".join(f"{hook.event}: {hook.short_command}" for hook in hooks) or "none"
     if not untrusted:
         return _ok(listed)
-    found = f"{listed}; {untrusted} of this folder not used"
-    return _warn(found, "Look at them with joey trust.")
+    found = f"{listed}; {untrusted} from this folder not used"
+    return _warn(found, "Review them with joey trust.")
 
 
 def check_trust() -> Finding:
     missing = doctor.list_untrusted_titles(resolve_current_directory())
     if not missing:
-        return _ok("nothing in it waits for your trust")
+        return _ok("nothing here needs your trust")
     found = f"not used, because you have not trusted it: {_join_items(list(missing))}"
-    return _warn(found, "Look at it with joey trust --show.")
+    return _warn(found, "Review it with joey trust --show.")
 
 
 def _resolve_joey_home() -> Path:
@@ -343,10 +344,10 @@ def check_api_keys() -> Finding:
     except ConfigError as error:
         return _fail("profiles.json cannot be read", str(error))
     if not found and _is_local_model_chosen():
-        return _ok("none, and a local model needs none")
+        return _ok("none; a local model needs none")
     if not found:
         advice = "Set a key, run joey profiles add, or use a local model server."
-        return _warn("no key is set, and none in a profile", advice)
+        return _warn("none in the environment or in a profile", advice)
     wrong = [f"{key.source}: {key.error}" for key in found if key.error]
     listed = ", ".join(key.source for key in found)
     if wrong:
@@ -367,7 +368,7 @@ def check_profiles() -> Finding:
     try:
         known, remark = admin.list_profiles(), admin.active_profile_warning
     except ConfigError as error:
-        return _fail("they cannot be read", str(error))
+        return _fail("cannot be read", str(error))
     if remark:
         advice = (
             FIX_ADVICE
@@ -375,7 +376,7 @@ def check_profiles() -> Finding:
             else f"joey profiles use NAME: {', '.join(known)}."
         )
         return _warn(remark, advice)
-    active = f" ({admin.active_name} is the active one)" * (admin.active_name in known)
+    active = f" (active: {admin.active_name})" * (admin.active_name in known)
     return _ok(f"{', '.join(known) or 'none'}{active}")
 
 
@@ -480,7 +481,7 @@ def _check_model(*, find_servers: bool) -> Finding:
     except ConfigError as error:
         return _fail("none can be used", str(error))
     except UserError as error:
-        return _warn("could not be chosen", str(error))
+        return _warn("cannot be determined", str(error))
     where = f" at {remove_secrets(profile.base_url)}" if profile.base_url else ""
     return _ok(f"{profile.model} of {profile.provider}{where}")
 
@@ -501,7 +502,7 @@ def check_connection() -> Finding:
     except NoModelError:
         return _ok("not tried: no model is chosen yet")
     except UserError:
-        return _ok("not tried: see the finding about the model")
+        return _ok("not tried: see Model")
     started = time.monotonic()
     try:
         answer = asyncio.run(request_models(profile, os.environ, CONNECTION_TIMEOUT_S))
@@ -509,9 +510,9 @@ def check_connection() -> Finding:
         if answer.status == HTTP_NOT_FOUND:
             silent = asyncio.run(find_missing_endpoint(profile, os.environ, CONNECTION_TIMEOUT_S))
     except ConfigError as error:
-        return _fail("there is no way to it", str(error))
+        return _fail("cannot be opened", str(error))
     except UserError as error:
-        advice = f"{error}{_describe_proxies()} joey doctor --offline leaves this out."
+        advice = f"{error}{_describe_proxies()} joey doctor --offline skips this check."
         return _fail(f"{profile.provider} cannot be reached", advice)
     took = f"in {(time.monotonic() - started) * 1000:.0f} ms{_describe_proxies()}"
     if silent is None:
@@ -519,8 +520,8 @@ def check_connection() -> Finding:
     # Some servers know nothing but what a task sends them; others are at another address.
     found = f"{profile.provider} answers, but does not list its models ({HTTP_NOT_FOUND}) {took}"
     advice = (
-        f"Only a task will tell whether it works: it asks {remove_secrets(silent)}. If that fails,"
-        " check the address, its path above all; joey profiles show names its source."
+        f"It may still work: a task sends its requests to {remove_secrets(silent)}. If that fails,"
+        " check the address and its path; joey profiles show tells where it comes from."
     )
     return _warn(found, advice)
 
@@ -528,12 +529,12 @@ def check_connection() -> Finding:
 def _build_connection_finding(name: str, status: int, took: str) -> Finding:
     found = f"{name} answers {status} {took}"
     if status in _AUTH_ERROR_STATUSES:
-        advice = "The key is not accepted there: set another. joey profiles show names its source."
+        advice = "The service rejects the key. joey profiles show tells where it comes from."
         return _fail(found, advice)
     if status >= 500 or status == 429:
-        return _warn(found, "The service is in trouble or busy: try again later.")
+        return _warn(found, "The service is busy or has problems; try again later.")
     if 300 <= status < 400:
-        return _warn(found, "It points elsewhere: set the base URL to where it answers itself.")
+        return _warn(found, "It redirects; set the base URL to the final address.")
     # Some have no list of models to ask for; that they answer at all is what matters.
     return _ok(f"{name} answers ({status}) {took}")
 

@@ -44,7 +44,7 @@ def _run_action(admin: ServerAdmin, arguments: Namespace) -> ExitCode:
             _log_in(admin, arguments.name)
         case "logout":
             done = admin.discard_login(arguments.name)
-            print("the login is forgotten" if done else "there was no login")
+            print("logged out" if done else "there was no login")
     return ExitCode.DONE
 
 
@@ -53,7 +53,7 @@ def _print_servers(admin: ServerAdmin, *, as_json: bool) -> None:
     if servers or as_json:
         emit(servers, _format_servers(servers), as_json)
     else:
-        print("there are no MCP servers; joey mcp add --help says how to add one", file=sys.stderr)
+        print("there are no MCP servers; joey mcp add --help shows how to add one", file=sys.stderr)
     for problem in admin.problems:
         print_warning(problem)
 
@@ -74,7 +74,7 @@ def _format_servers(servers: Sequence[ServerInfo]) -> list[str]:
 
 def _add_server(admin: ServerAdmin, arguments: Namespace) -> None:
     if bool(arguments.command_line) == bool(arguments.url):
-        raise UsageError("name a program behind --, or an address with --url")
+        raise UsageError("name a program after --, or an address with --url")
     entry: dict[str, Any]
     if arguments.url:
         kind = "sse" if arguments.transport == "sse" else "streamable-http"

@@ -36,9 +36,9 @@ def run_models(arguments: Namespace) -> ExitCode:
         objects = [_to_json_fields(found.provider, model) for model in found.models]
         emit(objects, _format_models(found.models), arguments.json)
     else:
-        print(f"no models of {found.provider} are known here", file=sys.stderr)
+        print(f"no models of {found.provider} are known", file=sys.stderr)
     if found.server_error:
-        print_warning(f"the server was not heard: {to_one_line(found.server_error, 400)}")
+        print_warning(f"the server could not be asked: {to_one_line(found.server_error, 400)}")
     return ExitCode.DONE
 
 

@@ -55,7 +55,7 @@ def _run_action(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
         case "unset":
             done = admin.unset_value(arguments.name, arguments.key)
             _print_message(
-                f"{arguments.key} {'is taken out of' if done else 'was not in'} {arguments.name}"
+                f"{arguments.key} {'removed from' if done else 'was not in'} {arguments.name}"
             )
         case "use":
             admin.activate(arguments.name)
@@ -109,9 +109,9 @@ def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
     )
     if arguments.use:
         admin.activate(arguments.name)
-    used = " and used from now on" if admin.active_name == arguments.name else ""
+    used = ", which is used from now on" if admin.active_name == arguments.name else ""
     with_key = f", with the key {mask_key(key)}" if key else ""
-    _print_message(f"the profile {arguments.name} is made{used}{with_key}")
+    _print_message(f"created the profile {arguments.name}{used}{with_key}")
     if admin.active_profile_warning:
         _print_message(admin.active_profile_warning)
     if key is None and admin.needs_api_key(arguments.provider) and arguments.base_url is None:
@@ -143,7 +143,7 @@ def _set_value(admin: ProfileAdmin, arguments: Namespace) -> None:
     name, key = arguments.name, admin.find_config_key(arguments.key).name
     if key == API_KEY_FIELD and not arguments.value:
         admin.set_api_key(name, _read_api_key(name))
-        _print_message(f"the key of {name} is changed")
+        _print_message(f"changed the key of {name}")
         return
     if not arguments.value:
         raise UsageError(f"give a value: joey profiles set {name} {key} VALUE")
@@ -160,10 +160,10 @@ def _remove_profile(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
         return ExitCode.DONE
     admin.remove(arguments.name)
     left = admin.list_profiles()
-    active = f"{admin.active_name} is the active one"
+    active = f"{admin.active_name} is active"
     then = active if admin.active_name in left else admin.active_profile_warning
-    then = then if left else "there is none left"
-    _print_message(f"the profile {arguments.name} is removed; {then}")
+    then = then if left else "none is left"
+    _print_message(f"removed the profile {arguments.name}; {then}")
     return ExitCode.DONE
 
 

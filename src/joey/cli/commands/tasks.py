@@ -233,7 +233,7 @@ def _write_file(data: bytes, path: Path, *, force: bool) -> None:
         with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             file.write(data)
     except FileExistsError as error:
-        raise UsageError(f"{path} is there already; --force replaces it") from error
+        raise UsageError(f"{path} exists; --force replaces it") from error
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -258,7 +258,7 @@ def _export_roo_directory(store: Store, task: TaskMetadata, arguments: Namespace
     from joey.app.task_exchange import write_roo_directory
 
     if arguments.output is None:
-        raise UsageError("--format roo writes a folder; say with -o DIR where to put it")
+        raise UsageError("--format roo writes a folder; name its parent with -o DIR")
     directory = write_roo_directory(
         task,
         store.read_records(task.id),
@@ -300,7 +300,7 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
 
 def _describe_remaining_subtasks(subtasks: Sequence[TaskMetadata]) -> str:
     names = "".join(f"\n  {_format_task(each)}" for each in subtasks)
-    return f"Its subtasks are tasks of their own, and stay (--with-subtasks names them too):{names}"
+    return f"Its subtasks are separate tasks and stay (--with-subtasks deletes them too):{names}"
 
 
 def _format_task(task: TaskMetadata) -> str:

@@ -31,7 +31,7 @@ _MAX_LISTED_PROBLEMS = 10
 def import_tasks(arguments: Namespace) -> ExitCode:
     """Damaged tasks are told, and do not keep the others back."""
     if not arguments.paths and not arguments.roo:
-        raise UsageError("say which tasks to import: a PATH, or --roo for all on this machine")
+        raise UsageError("name the tasks to import: a PATH, or --roo for all on this machine")
     exchange = TaskExchange()
     found = exchange.find_tasks([Path(path) for path in arguments.paths], everywhere=arguments.roo)
     # What is wrong with a task is told in the table; the details are for --debug.

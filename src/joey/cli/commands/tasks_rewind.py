@@ -89,7 +89,7 @@ async def _run_rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
         if not arguments.json:
             short = shorten_task_id(task.id, engine.list_task_ids())
             print(f"to undo it: joey tasks rewind {short} --undo", file=sys.stderr)
-            print(f"to go on: joey -r {short}", file=sys.stderr)
+            print(f"to continue: joey -r {short}", file=sys.stderr)
     return ExitCode.DONE
 
 
@@ -164,5 +164,5 @@ async def _run_fork(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
         write_stdout(msgspec.json.encode({"taskId": task.id}) + b"\n")
     else:
         print(task.id)
-        print(f"to go on with it: joey -r {short}", file=sys.stderr)
+        print(f"to continue it: joey -r {short}", file=sys.stderr)
     return ExitCode.DONE

@@ -23,10 +23,10 @@ def run_trust(arguments: Namespace) -> ExitCode:
     trust = WorkspaceTrust(resolve_workspace_argument(arguments))
     if arguments.revoke:
         done = trust.revoke()
-        print("nothing of this folder is trusted any more" if done else "it was not trusted")
+        print("nothing in this folder is trusted any more" if done else "it was not trusted")
         return ExitCode.DONE
     if not trust.items:
-        print("this folder brings nothing along that would need your trust")
+        print("nothing in this folder needs your trust")
         return ExitCode.DONE
     missing = trust.untrusted_items
     print(f"{trust.workspace} would run:")
@@ -48,12 +48,12 @@ def offer_trust(workspace: Path) -> None:
     missing = () if trust is None else trust.untrusted_items
     if trust is None or all(item.needs_trust_only_unattended for item in missing):
         return
-    print("This folder brings something along that would run on your machine:", file=sys.stderr)
+    print("This folder contains something that would run on your machine:", file=sys.stderr)
     print(_format_items(missing, ()), file=sys.stderr)
     if confirm(*_TRUST_QUESTION):
         trust.grant()
     else:
-        print("joey goes on without it (joey trust asks again)", file=sys.stderr)
+        print("joey continues without it (joey trust asks again)", file=sys.stderr)
 
 
 def describe_untrusted(workspace: Path) -> str:
@@ -75,7 +75,7 @@ def _load_trust(workspace: Path) -> WorkspaceTrust | None:
     try:
         trust = WorkspaceTrust(workspace)
     except OSError as error:
-        raise ConfigError(f"{workspace} cannot be looked at: {error.strerror}.") from error
+        raise ConfigError(f"{workspace} cannot be read: {error.strerror}.") from error
     return trust if trust.items else None
 
 

@@ -103,7 +103,7 @@ async def _run_task(
             if arguments.continue_ or arguments.resume:
                 # It has said much before; only this run is told.
                 since = task.bus.last_seq
-                progress.print_note(f"joey: going on with task {task.id}")
+                progress.print_note(f"joey: continuing task {task.id}")
             try:
                 await interruption.run_stoppable(_relay_events(task, since, output, progress))
             except asyncio.CancelledError:
@@ -166,7 +166,7 @@ def _print_summary(
     if run.outcome_code != RunResultCode.NEEDS_USER and run.exit_code != ExitCode.DONE:
         progress.print_note(f"joey: {lower_first(run.reason)}")
     if run.exit_code != ExitCode.DONE and is_stored:
-        progress.print_note(f"joey: to go on with this task: joey -r {short}")
+        progress.print_note(f"joey: to continue this task: joey -r {short}")
     outcome = _RESULT_TEXTS.get(run.outcome_code) or describe_failure(run.outcome_code)
     if refused_count:
         outcome = f"done, but {refused_count} call{'' if refused_count == 1 else 's'} refused"

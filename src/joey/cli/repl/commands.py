@@ -130,7 +130,7 @@ class ReplCommands:
             PickerEntry(shorten_task_id(each.key, ids), each.label, each.description)
             for each in tasks
         ]
-        self._print_entries(listed, "/resume ID goes on with one", with_labels=True)
+        self._print_entries(listed, "/resume ID continues one", with_labels=True)
 
     def _print_entries(
         self, entries: Sequence[PickerEntry], hint: str, *, with_labels: bool = False

@@ -162,7 +162,7 @@ class Repl:
             parts.append(format_total_usage(self._task.total_usage))
         if not self._arguments.ephemeral:
             parts.append(
-                f"to go on: joey -r {shorten_task_id(task_id, self._engine.list_task_ids())}"
+                f"to continue: joey -r {shorten_task_id(task_id, self._engine.list_task_ids())}"
             )
         self._writer.print_note(" · ".join(parts))
 
@@ -438,7 +438,7 @@ def print_introduction(
     if earlier is None:
         return None
     short = shorten_task_id(earlier.id, engine.list_task_ids())
-    print_note(f"going on with task {short}: {to_one_line(earlier.title, 200)}")
+    print_note(f"continuing task {short}: {to_one_line(earlier.title, 200)}")
     records = open_store().read_records(earlier.id)
     if last_text := find_last_assistant_text(build_rows(records)):
         print_note(f"it said last: {to_one_line(last_text, 400)}")

@@ -111,6 +111,6 @@ def _print_closing_summary(
     """The last lines: what ends with joey, what it cost, and how to go on."""
     parts = [format_total_usage(task.total_usage)]
     if not ephemeral:
-        parts.append(f"to go on: joey -r {shorten_task_id(task.id, engine.list_task_ids())}")
+        parts.append(f"to continue: joey -r {shorten_task_id(task.id, engine.list_task_ids())}")
     for line in (*ended, " · ".join(parts)):
         print(wrap(line, get_terminal_width(sys.stdout)))

@@ -282,7 +282,7 @@ class Timeline:
         if task_id not in self._blocks_by_task:
             number = len(self._blocks_by_task)
             is_root = task_id == self._root_task_id
-            label = "the task goes on" if is_root else f"subtask {number}"
+            label = "the task continues" if is_root else f"subtask {number}"
             self._blocks_by_task[task_id] = TaskBlocks(task_id, label)
         return self._blocks_by_task[task_id]
 
