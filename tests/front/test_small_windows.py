@@ -37,6 +37,8 @@ class SmallModel:
     def __init__(self, files: int) -> None:
         self.turns = [turn for number in range(files) for turn in self._list_turns(number)]
         self.summaries = 0
+        self.transcripts = 0
+        """Summaries of which the server has nothing in its cache."""
         self.largest = 0
 
     def _list_turns(self, number: int) -> list[str]:
@@ -59,11 +61,10 @@ class SmallModel:
             )
             return refuse(400, {"error": {"code": 400, "message": message, "type": "exceed"}})
         self.largest = max(self.largest, tokens)
-        if (
-            APPENDED_INTRODUCTION[:40] in text
-            or CONDENSE_SYSTEM_PROMPT in body["messages"][0]["content"]
-        ):
+        is_transcript = CONDENSE_SYSTEM_PROMPT in body["messages"][0]["content"]
+        if is_transcript or APPENDED_INTRODUCTION[:40] in text:
             self.summaries += 1
+            self.transcripts += is_transcript
             return say("The parts so far are edited.", tokens)
         return say(self.turns.pop(0), tokens) if self.turns else finish(prompt_tokens=tokens)
 
@@ -82,3 +83,4 @@ async def test_a_window_of_8k_completes_a_task(joey: Joey) -> None:
     for number in range(6):
         assert (joey.workspace / f"part{number}.py").read_text().startswith(f"value_{number} = 2")
     assert model.summaries > 0
+    assert model.transcripts == 0

@@ -23,11 +23,15 @@ from joey.core.context import condense as prompts
 from joey.core.context.condense import PreservedContext, SummaryBudget, build_summary_content
 from joey.core.context.window import (
     CHARACTERS_PER_TOKEN,
+    MAX_TRUNCATED_TEXT_CHARS,
+    MIN_TRUNCATED_TEXT_CHARS,
     ContextWindow,
+    TokenEstimator,
     estimate_blocks_tokens,
     estimate_text_tokens,
 )
 from joey.core.events import ContextCondensed, RequestEnded, RowOpened, UsageChanged
+from joey.core.history.visible import truncate_message
 from joey.core.messages import (
     CallChunk,
     Message,
@@ -86,6 +90,13 @@ class ContextUsage:
             self._reported_tokens,
         )
 
+    def limit_prompt(self, reply_tokens: int) -> int:
+        """What a request may fill whose reply takes so many tokens: all the rest of the window if
+        the service counts, and has refused nothing that should have fitted."""
+        if self._reported_tokens is None or self.estimator.has_overflowed:
+            return self.window.hard_limit
+        return max(self.window.hard_limit, self.window.size - reply_tokens)
+
     @property
     def visible_messages(self) -> Sequence[Message]:
         """The messages behind it, each for itself."""
@@ -131,6 +142,7 @@ _MIN_SUMMARY_TOKENS = 100
 """A conversation that would not get shorter by it is left alone."""
 _MAX_OVERFLOW_RETRIES = 3
 _OUTPUT_TOKENS_PER_WORD = 3
+_MIN_OUTPUT_TOKENS_PER_WORD = 2
 _MAX_THOUGHT_TOKENS = 2_000
 """Before the summary itself."""
 _TRANSCRIPT_FAILURES = frozenset(
@@ -265,6 +277,7 @@ class _SummaryWriter:
             task.add_row(RowKind.ERROR, text)
         summary_length = max(100, min(2_000, budget.summary_chars // 12))
         self._max_output_tokens = _OUTPUT_TOKENS_PER_WORD * summary_length + _MAX_THOUGHT_TOKENS
+        self._min_output_tokens = _MIN_OUTPUT_TOKENS_PER_WORD * summary_length
         self._instruction = prompts.build_condense_instruction(
             task.runtime.settings.custom_condensing_prompt, instructions, summary_length
         )
@@ -272,17 +285,22 @@ class _SummaryWriter:
 
     def build_appended_request(self, context: ContextUsage) -> ModelRequest | None:
         """The task's next request with the instruction at its end, which the service's cache knows
-        most of. None if another model writes the summary, the window has no room, or a call is
-        open."""
+        most of: only long texts of its last message are cut, if they must be. None if another model
+        writes the summary, the window has no room even so, or a call is open."""
         task = self._task
         instruction = TextBlock(f"{prompts.APPENDED_INTRODUCTION}\n\n{self._instruction}")
         messages = task.recorder.api_history.build_current_messages()
         last = messages[-1]
-        if (
-            self._provider is not task.provider
-            or context.count_request_tokens((instruction,)) > context.window.hard_limit
-            or any(isinstance(block, ToolUseBlock) for block in get_blocks(last))
+        if self._provider is not task.provider or any(
+            isinstance(block, ToolUseBlock) for block in get_blocks(last)
         ):
+            return None
+        used = context.count_request_tokens((instruction,))
+        max_used = context.limit_prompt(self._min_output_tokens)
+        if last.role == "user":
+            last, saved = _shorten_message(last, used - max_used, context.estimator)
+            used -= saved
+        if used > max_used:
             return None
         if last.role == "user":
             content = (*get_blocks(last), instruction)
@@ -296,7 +314,7 @@ class _SummaryWriter:
             tools=tools,
             tool_protocol=task.protocol,
             task_id=task.id,
-            max_output_tokens=self._max_output_tokens,
+            max_output_tokens=min(self._max_output_tokens, context.window.size - used),
         )
 
     async def write(
@@ -403,6 +421,20 @@ class _SummaryWriter:
             )
             task.publish(UsageChanged(ts=task.next_ts(), usage=task.usage))
         task.add_row(RowKind.CONDENSE_CONTEXT_ERROR, reason, ts)
+
+
+def _shorten_message(
+    message: Message, excess_tokens: int, estimator: TokenEstimator
+) -> tuple[Message, int]:
+    """The message with its long texts cut to save so many tokens, or as many as can be; and what
+    that saves."""
+    shorter, saved, max_chars = message, 0, MAX_TRUNCATED_TEXT_CHARS
+    before = estimate_blocks_tokens(get_blocks(message))
+    while saved < excess_tokens and max_chars >= MIN_TRUNCATED_TEXT_CHARS:
+        shorter = truncate_message(message, max_chars)
+        saved = estimator.scale_estimate(before - estimate_blocks_tokens(get_blocks(shorter)))
+        max_chars //= 2
+    return shorter, saved
 
 
 def _fit_transcript(messages: Sequence[Message], max_tokens: int) -> str:

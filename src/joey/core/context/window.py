@@ -132,6 +132,10 @@ class TokenEstimator:
     def clamped_ratio(self) -> float:
         return max(min(self.ratio, _MAX_TOKEN_RATIO), _MIN_NEW_TOKEN_RATIO, self.min_ratio)
 
+    @property
+    def has_overflowed(self) -> bool:
+        return self.min_ratio > _MIN_TOKEN_RATIO
+
     def record_overflow(self, estimate: int, size: int) -> None:
         """The service refused a request of this estimate, for a window said to be of this size."""
         self.min_ratio = max(self.min_ratio, size / max(1, estimate))
