@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 
+import pytest
+
+from joey.content.browser import find_chromium
 from joey.testing.script import Turn, call, stop
-from tests.front.binary import Joey
-from tests.front.playing import DONE, diff, play, reach_openai, read, reply, run, write_files
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.front.playing import (
+    DONE,
+    diff,
+    list_results,
+    play,
+    reach_openai,
+    read,
+    reply,
+    run,
+    write_files,
+)
 
 FLAGS = ("-y", "--no-sandbox", "--model", "m")
 
@@ -62,3 +78,57 @@ async def test_changes_of_a_command_are_named_as_such_and_deletions_are_left_out
     assert "had been changed by the user or by a command since you last saw it" in edited
     assert "scratch.py" not in edited
     assert "somebody" not in edited
+
+
+async def test_files_in_the_temporary_directory_of_commands_are_left_to_commands(
+    sandboxed: Joey,
+) -> None:
+    """The run ends with 0: nothing was refused that a user could have allowed."""
+    played = await play(
+        sandboxed,
+        reply(run('mkdir "$TMPDIR/www" && echo hello > "$TMPDIR/www/a.html" && ln -s / /tmp/root')),
+        reply(
+            read("/tmp/www/a.html"),
+            call("search_files", {"path": "/tmp/www", "regex": "hello"}),
+            diff("/tmp/www/a.html", ("hello", "bye")),
+            read("/tmp/root/etc/passwd"),
+        ),
+        DONE,
+        flags=("-y",),
+    )
+    for result in played.results(2):
+        assert "is in the commands' own temporary directory, which only commands see" in result
+
+
+async def test_other_files_in_the_temporary_directory_still_need_approval(sandboxed: Joey) -> None:
+    above = str(sandboxed.workspace.parent)
+    turns = (reply(run("true")), reply(read("/tmp/none.txt", f"{above}/none.txt")), DONE)
+    async with ModelServer(turns) as server:
+        done = await sandboxed.run("-p", "-y", *reach(server.url), "do it")
+    assert done.code == 3
+    (result,) = list_results(server.requests[2])
+    assert "it needs approval" in result
+
+
+@pytest.mark.skipif(find_chromium(os.environ) is None, reason="no Chromium was found here")
+async def test_the_browser_says_that_it_does_not_reach_servers_of_sandboxed_commands(
+    sandboxed: Joey,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    serve = (
+        f"python3 -m http.server {port} --bind 127.0.0.1 >/dev/null 2>&1 & "
+        f"until curl -s http://127.0.0.1:{port}/ >/dev/null; do sleep 0.05; done"
+    )
+    launch = {"action": "launch", "url": f"http://127.0.0.1:{port}/"}
+    played = await play(
+        sandboxed,
+        reply(run(serve)),
+        reply(call("browser_action", launch), call("browser_action", {"action": "close"})),
+        DONE,
+        flags=("-y", "--model", "claude-sonnet-4-5"),
+    )
+    refused, closed = played.results(2)
+    assert "ERR_CONNECTION_REFUSED" in refused
+    assert "The browser does not share the network of sandboxed commands" in refused
+    assert closed.startswith("The browser is closed.")

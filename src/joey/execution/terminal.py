@@ -84,6 +84,9 @@ class LocalTerminal:
     def is_hidden(self, path: Path) -> bool:
         return self._sandbox is not None and self._sandbox.is_hidden(path)
 
+    def is_private(self, path: Path) -> bool:
+        return self._sandbox is not None and self._sandbox.is_private(path)
+
     async def close(self) -> None:
         try:
             if self._started_count:

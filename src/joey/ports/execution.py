@@ -107,6 +107,9 @@ class Terminal(Protocol):
     def is_hidden(self, path: Path) -> bool:
         """Whether the path exists, but not for sandboxed commands."""
 
+    def is_private(self, path: Path) -> bool:
+        """Whether sandboxed commands have a file of their own at the path: in their `$TMPDIR`."""
+
     async def close(self) -> None:
         """Kill everything that is still running."""
 
@@ -170,6 +173,9 @@ class Sandbox(Protocol):
 
     def is_hidden(self, path: Path) -> bool:
         """Whether the path exists, but not for commands."""
+
+    def is_private(self, path: Path) -> bool:
+        """Whether commands have a file of their own at the path: in their `$TMPDIR`."""
 
     def mark_own_write(self, path: Path) -> None:
         """joey has just written this itself, with leave: no command is taken for its maker."""

@@ -393,7 +393,18 @@ def resolve_visible_path(ctx: ToolContext, path: str) -> ResolvedPath:
     resolved_path = ctx.files.resolve(path)
     if resolved_path.is_ignored:
         raise IgnoredPathError(path, resolved_path.ignore_error)
+    refuse_private_path(ctx, resolved_path)
     return resolved_path
+
+
+def refuse_private_path(ctx: ToolContext, path: ResolvedPath) -> None:
+    """Raises ToolError: the path is a file of sandboxed commands, which no user can show."""
+    is_readable = path.is_inside or path.can_read_without_approval
+    if not is_readable and ctx.terminal.is_private(path.path):
+        raise ToolError(
+            f"{path.path_as_given} is in the commands' own temporary directory, which only commands"
+            " see. Use one, e.g. `cat`, or put the file into the workspace."
+        )
 
 
 _OUTPUT_INTERVAL_S = 0.1

@@ -16,6 +16,7 @@ from joey.core.task_types import Answer, AskKind, RowKind
 from joey.core.text import compile_regex
 from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.content import Browser, BrowserActionName, BrowserObservation, BrowserStep
+from joey.ports.execution import SandboxLevel
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
     Access,
@@ -24,6 +25,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
+    refuse_private_path,
 )
 from joey.tools.parameters import build_missing_parameter_error
 
@@ -110,9 +112,14 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         self, prepared: PreparedBrowserStep, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
         browser = _require_browser(ctx)
-        observation = await browser.perform(prepared.step)
+        try:
+            observation = await browser.perform(prepared.step)
+        except ToolError as error:
+            if "ERR_CONNECTION_REFUSED" in str(error) and await _is_command_network_separate(ctx):
+                raise ToolError(f"{error}\n{_SEPARATE_NETWORK_NOTE}") from error
+            raise
         if prepared.step.action == "close":
-            return Outcome("The browser is closed. Other tools can be used now.")
+            return Outcome("The browser is closed.")
         if prepared.screenshot_path is not None:
             if observation.screenshot is None:
                 raise ToolError("The browser gave no picture.")
@@ -146,6 +153,7 @@ def _prepare_launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
             path = ctx.files.resolve(unquote(parts.path))
             if path.is_ignored:
                 raise IgnoredPathError(url, path.ignore_error)
+            refuse_private_path(ctx, path)
             claims = (Claim(Access.READ, path=path),)
             # The browser reads a path in its own way; what was decided about is what it gets.
             behind = SplitResult("", "", "", parts.query, parts.fragment).geturl()
@@ -257,6 +265,19 @@ def _format_result(
             f"Console logs:\n{observation.console or '(No new logs)'}",
         ]
     )
+
+
+_SEPARATE_NETWORK_NOTE = (
+    "The browser does not share the network of sandboxed commands: a server that a command started"
+    " can be reached only by commands, such as curl. To see a page, save it in the workspace and"
+    " launch its file:// address."
+)
+
+
+async def _is_command_network_separate(ctx: ToolContext) -> bool:
+    report = await ctx.terminal.get_sandbox_report()
+    is_full = report is not None and report.level is SandboxLevel.FULL
+    return is_full and ctx.settings.sandbox_network != "all"
 
 
 def _require_browser(ctx: ToolContext) -> Browser:

@@ -41,6 +41,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
+    refuse_private_path,
 )
 from joey.tools.file_view import FileReadRequest, FileView, FileViewer, LineRange, render_views
 from joey.tools.line_reader import MAX_BLOCK_LINES, BlockRequest
@@ -105,6 +106,8 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
     async def prepare(self, params: ReadRequest, ctx: ToolContext) -> PreparedRead:
         files = tuple((wanted, ctx.files.resolve(wanted.path)) for wanted in params.files)
         visible = tuple((wanted, path) for wanted, path in files if not path.is_ignored)
+        for _, path in visible:
+            refuse_private_path(ctx, path)
         if len(files) == 1 and not visible:
             raise IgnoredPathError(files[0][0].path, files[0][1].ignore_error)
         if not visible:

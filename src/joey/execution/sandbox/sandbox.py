@@ -146,6 +146,23 @@ class LocalSandbox:
         place = Path(os.path.realpath(path.parent), path.name)
         return os.path.lexists(path) and self._get_layout().find_view(place) not in VISIBLE_VIEWS
 
+    def is_private(self, path: Path) -> bool:
+        probed = self._probe_result
+        if not self._has_temp_directory or probed is None or probed.backend is None:
+            return False
+        layout = self._get_layout()
+        temp = Path(probed.backend.build_environment(layout)["TMPDIR"])
+        if not path.is_relative_to(temp) or any(each.is_relative_to(path) for each in layout.views):
+            return False  # A directory above the workspace is there only to contain it.
+        place = layout.temp_directory / "tmp"
+        for part in path.relative_to(temp).parts:
+            place /= part
+            if not os.path.lexists(place):
+                return False
+            if place.is_symlink():
+                return True  # Where it leads to is for commands to find out.
+        return True
+
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
     ) -> SupervisorHandle | None:
