@@ -155,6 +155,11 @@ def test_every_form_is_understood(
             FileReadRequest("a", block=block(7, max_levels=1)),
         ),
         (
+            "<args><file><path>a</path><anchor_line>7</anchor_line><max_levels>1</max_levels>"
+            "</file></args>",
+            FileReadRequest("a", block=block(7, max_levels=1)),
+        ),
+        (
             '<path>a</path><indentation>{"anchor_line": 7}</indentation>',
             FileReadRequest("a", block=block(7)),
         ),
@@ -381,7 +386,7 @@ async def test_a_block_is_shown_with_its_range(ctx: ToolContext) -> None:
     arguments = {"path": "shop.py", "indentation": {"anchor_line": 11, "max_levels": 1}}
     text = (await outcome(arguments, ctx)).text
     assert "10 |         if self.size:\n11 |             ring()\n" in text
-    assert "Included ranges: 10-11 (total: 20 lines)" in text
+    assert "The file has 20 lines." in text
     assert "9 |" not in text
     assert "12 |" not in text
 
@@ -390,8 +395,20 @@ async def test_a_block_is_shown_with_its_range(ctx: ToolContext) -> None:
 async def test_a_block_that_is_longer_than_wanted_says_how_to_read_on(ctx: ToolContext) -> None:
     (ctx.files.root / "long.py").write_text("def f():\n" + "    a()\n" * 5000)
     text = (await outcome({"path": "long.py", "mode": "indentation", "offset": 3000}, ctx)).text
-    assert "Included ranges: 2000-3999 (total: 5001 lines)" in text
+    assert "The file has 5001 lines. The block may go on" in text
     assert "from line 4000" in text
+
+
+@pytest.mark.requirement("tool:read_file:success:block")
+async def test_a_block_of_one_line_says_how_to_see_more(ctx: ToolContext) -> None:
+    stub = "class A:\n    def f(self) -> int: ...\n    def g(self) -> int: ...\nx = 1\n"
+    (ctx.files.root / "a.pyi").write_text(stub)
+    note = "The block is this line alone: max_levels 1 reads what is around it."
+    assert note in (await outcome({"path": "a.pyi", "anchor_line": 3}, ctx)).text
+    assert note not in (await outcome({"path": "a.pyi", "anchor_line": 4}, ctx)).text
+    wide = (await outcome({"path": "a.pyi", "anchor_line": 3, "max_levels": 1}, ctx)).text
+    assert "1 | class A:" in wide
+    assert note not in wide
 
 
 async def test_a_line_that_is_not_there_has_no_block(ctx: ToolContext) -> None:

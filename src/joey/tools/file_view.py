@@ -337,9 +337,11 @@ class TextViewer:
             )
         self._remaining_bytes -= _compute_size(lines)
         of = f"{total} lines" if total is not None else f"more than {reader.next_line} lines"
-        note = f"Included ranges: {lines.first_line}-{lines.next_line - 1} (total: {of})"
+        note = f"The file has {of}."
         if lines.is_truncated or len(lines.lines) >= block.max_lines:
-            note += f". The block may go on: read on with line_ranges, from line {lines.next_line}."
+            note += f" The block may go on: read on with line_ranges, from line {lines.next_line}."
+        elif block.max_levels is None and len(lines.lines) == 1 and lines.lines[0][:1].isspace():
+            note += " The block is this line alone: max_levels 1 reads what is around it."
         return FileView(path, (_build_excerpt(lines),), note=note)
 
     async def _read_lines_within_budget(self, reader: LineReader, count: int) -> LineBatch:
