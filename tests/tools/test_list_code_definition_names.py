@@ -54,6 +54,20 @@ async def test_of_a_directory_the_files_directly_in_it_are_listed(ctx: ToolConte
 
 
 @pytest.mark.requirement("tool:list_code_definition_names:success")
+async def test_of_too_many_definitions_the_outer_ones_are_listed(ctx: ToolContext) -> None:
+    method = "    def m(self):\n        a()\n        b()\n        c()\n"
+    (ctx.files.root / "a.py").write_text(f"class A:\n{method * 510}\n{CODE}\nclass B:\n{method}")
+    _, *lines, note = (await listed(ctx, "a.py")).splitlines()
+    assert len(lines) == 500
+    assert [line for line in lines if "def m" not in line] == [
+        "1--2041 | class A:",
+        "2043--2046 | def total(items):",
+        "2048--2052 | class B:",
+    ]
+    assert note.startswith("(14 more are not shown, inner ones first. To see them, read the lines")
+
+
+@pytest.mark.requirement("tool:list_code_definition_names:success")
 async def test_nothing_to_list_is_said(ctx: ToolContext) -> None:
     (ctx.files.root / "a.py").write_text("x = 1\n")
     (ctx.files.root / "a.txt").write_text("words\n")

@@ -140,12 +140,29 @@ async def parse_definitions(
 
 
 def format_definitions(name: str, definitions: Sequence[Definition]) -> str:
-    """`# name`, then `first--last | how it begins` for each."""
+    """`# name`, then `first--last | how it begins` for each, outer ones if there are too many."""
     lines = [f"# {name}"]
     lines += [
         f"{item.start_line}--{item.end_line} | {item.first_line}"
-        for item in definitions[:_MAX_DEFINITIONS]
+        for item in _select_outermost(definitions)
     ]
     if len(definitions) > _MAX_DEFINITIONS:
-        lines.append(f"({len(definitions) - _MAX_DEFINITIONS} more are not shown.)")
+        lines.append(
+            f"({len(definitions) - _MAX_DEFINITIONS} more are not shown, inner ones first. To see"
+            " them, read the lines of the one around them with read_file, or use search_files.)"
+        )
     return "\n".join(lines)
+
+
+def _select_outermost(definitions: Sequence[Definition]) -> Sequence[Definition]:
+    if len(definitions) <= _MAX_DEFINITIONS:
+        return definitions
+    depths: list[int] = []
+    open_ends: list[int] = []
+    for item in definitions:
+        while open_ends and open_ends[-1] < item.start_line:
+            open_ends.pop()
+        depths.append(len(open_ends))
+        open_ends.append(item.end_line)
+    by_depth = sorted(range(len(definitions)), key=depths.__getitem__)
+    return [definitions[at] for at in sorted(by_depth[:_MAX_DEFINITIONS])]
