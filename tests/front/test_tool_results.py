@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from joey.content.browser import find_chromium
-from joey.testing.script import Turn, call, stop
+from joey.testing.script import Turn, call, say, stop
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 from tests.front.playing import (
@@ -132,3 +132,16 @@ async def test_the_browser_says_that_it_does_not_reach_servers_of_sandboxed_comm
     assert "ERR_CONNECTION_REFUSED" in refused
     assert "The browser does not share the network of sandboxed commands" in refused
     assert closed.startswith("The browser is closed.")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_question"),
+    [("Shall I use A or B?", True), ("Which one, **A or B?**\n", True), ("What? I see.", False)],
+)
+async def test_a_question_in_plain_text_is_answered_where_nobody_can(
+    joey: Joey, text: str, is_question: bool
+) -> None:
+    played = await play(joey, Turn(say(text)), DONE)
+    reminder = json.dumps(played.requests[1].body["messages"][-1])
+    assert "You did not use a tool" in reminder
+    assert ("Nobody is there; decide yourself." in reminder) is is_question

@@ -220,8 +220,10 @@ async def process_plain_reply(
         return Continue((TextBlock(problem),))
     row_ts = max(texts)
     if len(texts_so_far) == 1 and task.mode.can_edit_or_run and not _is_last_word(task):
-        text = messages_to_model.render_no_tool_used(task.protocol, can_ask=_can_ask(task))
-        return Continue((TextBlock(text),))
+        reminder = messages_to_model.render_no_tool_used(
+            task.protocol, texts_so_far[0], can_ask=_can_ask(task)
+        )
+        return Continue((TextBlock(reminder),))
     # A program reads a result that has to fit a schema: nothing may stand in front of it.
     needs_schema = task.runtime.result_validator is not None
     answer = texts_so_far[-1] if needs_schema else _join_distinct(texts_so_far[-2:])

@@ -129,8 +129,13 @@ def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -
 
 def render_unattended_question(first_suggestion: str | None) -> str:
     """The result of a question in a run where nobody can answer it."""
-    text = "Nobody is there; decide yourself."
+    text = _NOBODY_THERE_TEXT
     return f"{text} Your first suggestion was: {first_suggestion}" if first_suggestion else text
+
+
+_NOBODY_THERE_TEXT = "Nobody is there; decide yourself."
+_ENDING_MARKS = " \n*_`\"')]"
+"""Characters that may follow the question mark of a question."""
 
 
 def render_hook_rejection(reason: str) -> str:
@@ -209,9 +214,12 @@ def render_rooignore_denial(path: str) -> str:
     )
 
 
-def render_no_tool_used(protocol: ToolProtocol, *, can_ask: bool = True) -> str:
+def render_no_tool_used(protocol: ToolProtocol, text: str = "", *, can_ask: bool = True) -> str:
+    """`text` is what the reply said instead; a question in a run without a user is answered."""
     reminder = _get_tool_use_reminder(protocol)
-    return f"{NO_TOOL_HEADER}\n\n{reminder}\n\n{_render_next_steps(can_ask=can_ask)}"
+    is_question = text.rstrip(_ENDING_MARKS).endswith(("?", "\uff1f"))
+    nobody = f"\n\n{_NOBODY_THERE_TEXT}" if is_question and not can_ask else ""
+    return f"{NO_TOOL_HEADER}\n\n{reminder}\n\n{_render_next_steps(can_ask=can_ask)}{nobody}"
 
 
 class AwaitableCommand(Struct, frozen=True):
