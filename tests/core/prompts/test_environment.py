@@ -123,6 +123,19 @@ def test_a_silent_command_has_no_output_heading() -> None:
     assert "New Output" not in details(terminals=(note,))
 
 
+@pytest.mark.parametrize(
+    ("output", "is_shown"),
+    [("....", False), ("..... [ 12%]\n...", False), ("..F. [ 12%]\n", True), ("12\n", True)],
+)
+def test_output_that_only_shows_progress_is_left_out(output: str, is_shown: bool) -> None:
+    note = TerminalStatus(id=7, command="pytest", cwd="/w", output=output, is_running=True)
+
+    assert ("New Output" in details(terminals=(note,))) is is_shown
+    quiet = structs.replace(note, output="")
+    texts = report_changes({"terminals": (quiet,)}, {"terminals": (note,)})
+    assert ("## Terminal 7" in texts[1]) is is_shown
+
+
 def test_all_running_commands_are_shown_when_one_starts_ends_or_prints() -> None:
     first, second = (
         TerminalStatus(id=number, command="make", cwd="/w", output="", is_running=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.messages import Block, TextBlock, UserBlock
 from joey.core.models import ToolProtocol
@@ -208,11 +208,19 @@ def _render_mode(environment: EnvironmentFacts) -> str:
     )
 
 
+_PROGRESS_RE = compile_regex(r"(?:[.\s]|\[\s*\d{1,3}%\])+")
+"""Output of a test run that only shows its progress: the artifact has it."""
+
+
 def _render_running_terminals(
     terminals: Sequence[TerminalStatus], known: frozenset[tuple[int, bool]]
 ) -> str:
     """All of them if one has started, ended or printed something."""
-    running = [each for each in terminals if each.is_running]
+    running = [
+        structs.replace(each, output="") if _PROGRESS_RE.fullmatch(each.output) else each
+        for each in terminals
+        if each.is_running
+    ]
     known_ids = {number for number, was_running in known if was_running}
     if {each.id for each in running} == known_ids and not any(each.output for each in running):
         return ""
