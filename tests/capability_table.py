@@ -334,7 +334,7 @@ PROFILE: dict[str, Key] = dict.fromkeys(
     name provider model baseUrl apiKey maxTokens contextWindow temperature topP topK minP
     presencePenalty extraBody chatTemplateKwargs thinkingBudget
     reasoningEffort legacyHeaders protocol nativeTools requestTimeout
-    rateLimitSeconds images prices headers
+    rateLimitSeconds images prices headers credentials region project apiVersion
     """.split(),  # noqa: SIM905 (easier to read than a literal)
     Key.YOURS,
 )

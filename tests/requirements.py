@@ -325,6 +325,15 @@ REQUIREMENTS: dict[str, Requirement] = {
     "providers:services:refusals": Requirement(
         "D80", "What a server refuses once is left out of further requests, also of later runs."
     ),
+    "providers:clouds:errors": Requirement(
+        "D90", "Errors of Bedrock end a run with its words, and passing ones are tried again."
+    ),
+    "providers:clouds:library": Requirement(
+        "D90", "A cloud without its library is answered with the command that installs it."
+    ),
+    "providers:clouds:roo": Requirement(
+        "D90", "Roo's profiles for Bedrock, Vertex AI and Azure reach the right address and key."
+    ),
     "providers:services:schemas": Requirement(
         "D80", "Off OpenAI's own service, tool schemas are plain and optional parameters optional."
     ),

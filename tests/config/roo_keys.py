@@ -24,8 +24,6 @@ ROO = RooKeys(
     _DOCUMENT["profile"],
 )
 PROVIDERS_WITHOUT_COUNTERPART = {
-    "bedrock": "litellm",
-    "vertex": "gemini",
     "gemini-cli": "gemini",
     "openai-codex": "openai",
     "qwen-code": "qwen",
@@ -34,6 +32,8 @@ PROVIDERS_WITHOUT_COUNTERPART = {
     "fake-ai": "joey demo",
 }
 """What is used instead."""
+CLOUDS = ("bedrock", "vertex")
+"""Their addresses and keys depend on more than one value."""
 KEYS_AND_ADDRESSES = {
     "anthropic": ("apiKey", "https://api.anthropic.com/v1/messages"),
     "openai": ("openAiApiKey", "https://api.openai.com/v1/chat/completions"),

@@ -18,6 +18,7 @@ from joey.providers.catalog import PROVIDER_SPECS, build_endpoint_url, find_prov
 from joey.providers.factory import resolve_model
 from tests.config.roo_keys import (
     BASE_URL_KEYS,
+    CLOUDS,
     KEYS_AND_ADDRESSES,
     PROVIDERS_WITHOUT_COUNTERPART,
     ROO,
@@ -47,6 +48,25 @@ EXTRAS: dict[str, dict[str, Any]] = {
     "mistralCodestralUrl": {"apiProvider": "mistral", "apiModelId": "codestral-latest"},
     "zaiApiLine": {"apiProvider": "zai"},
     "huggingFaceInferenceProvider": {"apiProvider": "huggingface", "huggingFaceModelId": "m"},
+    "azureApiVersion": {"apiProvider": "openai", "openAiBaseUrl": "https://me.openai.azure.com"},
+    "awsApiKey": {"apiProvider": "bedrock", "awsUseApiKey": True},
+    "awsUseApiKey": {"apiProvider": "bedrock", "awsApiKey": "k"},
+    "awsProfile": {"apiProvider": "bedrock", "awsUseProfile": True},
+    "awsUseProfile": {"apiProvider": "bedrock", "awsProfile": "work"},
+    "awsModelContextWindow": {"apiProvider": "bedrock", "awsCustomArn": "arn:aws:bedrock:1"},
+    "awsBedrockEndpoint": {"apiProvider": "bedrock", "awsBedrockEndpointEnabled": True},
+    "awsBedrockEndpointEnabled": {"apiProvider": "bedrock", "awsBedrockEndpoint": "https://a.b"},
+    "awsBedrock1MContext": {
+        "apiProvider": "bedrock",
+        "apiModelId": "anthropic.claude-sonnet-4-5-20250929-v1:0",
+    },
+    "awsUseCrossRegionInference": {
+        "apiProvider": "bedrock",
+        "apiModelId": "amazon.nova-pro-v1:0",
+        "awsRegion": "us-east-1",
+    },
+    "awsUseGlobalInference": {"apiProvider": "bedrock", "apiModelId": "amazon.nova-2-lite-v1:0"},
+    "vertex1MContext": {"apiProvider": "vertex", "apiModelId": "claude-sonnet-4-5@20250929"},
 }
 """What a key needs to have an effect, where it is none of the keys of a row."""
 
@@ -63,7 +83,7 @@ def choose(values: dict[str, Any]) -> Profile:
 def test_there_are_29_providers() -> None:
     assert len(set(ROO.providers)) == 29
     known = {*ROO.providers, *ROO.retired_providers}
-    assert known == {*KEYS_AND_ADDRESSES, *PROVIDERS_WITHOUT_COUNTERPART}
+    assert known == {*KEYS_AND_ADDRESSES, *PROVIDERS_WITHOUT_COUNTERPART, *CLOUDS}
 
 
 @pytest.mark.parametrize("name", KEYS_AND_ADDRESSES)
@@ -105,9 +125,12 @@ def test_a_key_of_a_profile_has_an_effect(key: str) -> None:
         value = False
     with_it = [
         parse({"apiProvider": name, **EXTRAS.get(key, {}), key: value})
-        for name in KEYS_AND_ADDRESSES
+        for name in (*KEYS_AND_ADDRESSES, *CLOUDS)
     ]
-    without = [parse({"apiProvider": name, **EXTRAS.get(key, {})}) for name in KEYS_AND_ADDRESSES]
+    without = [
+        parse({"apiProvider": name, **EXTRAS.get(key, {})})
+        for name in (*KEYS_AND_ADDRESSES, *CLOUDS)
+    ]
     assert with_it != without
 
 
@@ -146,11 +169,31 @@ def test_a_key_of_a_profile_has_an_effect(key: str) -> None:
         ),
         (
             {"openAiUseAzure": True, "openAiBaseUrl": "https://proxy.example/azure"},
-            {"base_url": "https://proxy.example/openai/v1"},
+            {"provider": "azure", "base_url": "https://proxy.example"},
         ),
         (
             {"openAiBaseUrl": "https://me.openai.azure.com/openai/deployments/x?api-version=1"},
-            {"base_url": "https://me.openai.azure.com/openai/v1"},
+            {"provider": "azure", "base_url": "https://me.openai.azure.com"},
+        ),
+        (
+            {
+                "openAiBaseUrl": "https://me.openai.azure.com/openai",
+                "azureApiVersion": "2024-10-21",
+                "openAiApiKey": "k",
+            },
+            {
+                "provider": "azure",
+                "base_url": "https://me.openai.azure.com",
+                "api_version": "2024-10-21",
+                "api_key": "k",
+            },
+        ),
+        (
+            {
+                "openAiBaseUrl": "https://me.services.ai.azure.com/models",
+                "azureApiVersion": "2024-05-01-preview",
+            },
+            {"provider": "azure", "base_url": "https://me.services.ai.azure.com"},
         ),
     ],
 )
@@ -158,7 +201,71 @@ def test_keys_for_an_openai_compatible_server(
     values: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     assert parse({"apiProvider": "openai", **values}) == Profile(
-        name="p", provider="openai", **fields
+        name="p", **{"provider": "openai", **fields}
+    )
+
+
+_AWS_KEYS = {"awsAccessKey": "AKID", "awsSecretKey": "s", "awsSessionToken": "t"}
+
+
+@pytest.mark.parametrize(
+    ("values", "fields"),
+    [
+        (_AWS_KEYS, {"credentials": {"accessKey": "AKID", "secretKey": "s", "sessionToken": "t"}}),
+        (
+            _AWS_KEYS | {"awsUseProfile": True, "awsProfile": "work"},
+            {"credentials": {"profile": "work"}},
+        ),
+        (_AWS_KEYS | {"awsUseApiKey": True, "awsApiKey": "k"}, {"api_key": "k"}),
+        ({"awsApiKey": "k", "awsProfile": "work"}, {}),
+        ({"awsRegion": "eu-west-1"}, {"region": "eu-west-1"}),
+        (
+            {"awsRegion": "eu-west-1", "awsUseCrossRegionInference": True},
+            {"region": "eu-west-1", "model": "eu.anthropic.claude-x-v1:0"},
+        ),
+        (
+            {"awsRegion": "ap-southeast-2", "awsUseCrossRegionInference": True},
+            {"region": "ap-southeast-2", "model": "au.anthropic.claude-x-v1:0"},
+        ),
+        (
+            {"awsRegion": "us-gov-west-1", "awsUseCrossRegionInference": True},
+            {"region": "us-gov-west-1", "model": "us-gov.anthropic.claude-x-v1:0"},
+        ),
+        (
+            {"awsUseGlobalInference": True, "awsUseCrossRegionInference": True},
+            {"model": "global.anthropic.claude-x-v1:0"},
+        ),
+        (
+            {"awsCustomArn": "arn:aws:bedrock:eu-west-1:1:x/y", "awsModelContextWindow": 9000},
+            {"model": "arn:aws:bedrock:eu-west-1:1:x/y", "context_window": 9000},
+        ),
+        ({"awsBedrockEndpoint": "https://vpce.example"}, {}),
+        (
+            {"awsBedrockEndpoint": "https://vpce.example", "awsBedrockEndpointEnabled": True},
+            {"base_url": "https://vpce.example"},
+        ),
+        ({"awsBedrockServiceTier": "STANDARD"}, {}),
+        ({"awsBedrockServiceTier": "FLEX"}, {"extra_body": {"serviceTier": {"type": "flex"}}}),
+    ],
+)
+def test_keys_for_bedrock(values: dict[str, Any], fields: dict[str, Any]) -> None:
+    given = {"apiProvider": "bedrock", "apiModelId": "anthropic.claude-x-v1:0", **values}
+    expected = {"name": "p", "provider": "bedrock", "model": "anthropic.claude-x-v1:0", **fields}
+    assert parse(given) == Profile(**expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "fields"),
+    [
+        ({"vertexJsonCredentials": "{}", "vertexKeyFile": "/k"}, {"credentials": {"key": "{}"}}),
+        ({"vertexKeyFile": "/k.json"}, {"credentials": {"file": "/k.json"}}),
+        ({"vertexRegion": "us-east5", "vertexProjectId": "me"}, {"region": "us-east5"}),
+    ],
+)
+def test_keys_for_vertex(values: dict[str, Any], fields: dict[str, Any]) -> None:
+    expected = {"project": values.get("vertexProjectId"), **fields}
+    assert parse({"apiProvider": "vertex", **values}) == Profile(
+        name="p", provider="vertex", **expected
     )
 
 

@@ -168,8 +168,12 @@ def test_an_answer_gets_at_most_a_fifth_of_the_window() -> None:
 @pytest.mark.parametrize("kind", PROVIDER_SPECS, ids=lambda kind: kind.name)
 def test_every_provider_can_be_made(kind: ProviderSpec) -> None:
     profile = Profile(provider=kind.name, model="any")
+    if kind.login:
+        address = "https://cloud.example"
+        profile = structs.replace(profile, base_url=address, region="eu-west-1", project="me")
     provider = make_provider(profile, HttpClient(environ={}))
-    assert provider.api_protocol == kind.api_protocol.value
+    is_converse = kind.api_protocol is ApiProtocol.CONVERSE
+    assert provider.api_protocol == ("anthropic" if is_converse else kind.api_protocol.value)
     assert provider.model.id == "any"
 
 

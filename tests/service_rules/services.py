@@ -10,10 +10,21 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.testing.script import Fail, Step, call, raw, say, stop, think
+from joey.testing.server import Request
+from tests.service_rules import converse
 from tests.service_rules import rules as r
+from tests.service_rules.cloud_logins import (
+    PROJECT,
+    REGION,
+    AwsLogin,
+    CloudLogin,
+    EntraLogin,
+    GoogleLogin,
+    fail_aws,
+)
 from tests.service_rules.rules import Rule, Violation, Wire
 
 Calls = list[tuple[str, dict[str, Any]]]
@@ -41,16 +52,31 @@ class Service(Struct, frozen=True, kw_only=True):
     """Replies carry OpenRouter's `reasoning_details`."""
     id_format: str = "call_{1}_{0:08}"
     raw_paths: tuple[str, ...] = ()
+    wires: dict[str, str] = {}
+    """Ends of further paths, and the wire that is spoken there."""
+    is_anthropic: bool = False
+    """Messages have Anthropic's shape, at least as `view` shows them."""
+    login: type[CloudLogin] | None = None
+    check_request: Callable[[Request], Fail | None] = lambda request: None
+    view: Callable[[Wire], Wire] = lambda body: body
 
     @property
     def base_path(self) -> str:
-        return "" if self.name == "anthropic" else "/v1"
+        return "" if self.is_anthropic or self.login else "/v1"
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}-{self.model}" if self.login else self.name
 
     def write_reply(self, number: int, calls: Calls) -> Reply:
         text, thought = f"Step {number}.", f"\nI have to do {number} things.\n\nSo be it. "
         ids = [self.id_format.format(number * 10 + index, self.name) for index in range(len(calls))]
-        if self.name == "anthropic":
-            return _write_anthropic_reply(text, thought, f"sig-{number}==", calls, ids)
+        if self.is_anthropic:
+            reply = _write_anthropic_reply(text, thought, f"sig-{number}==", calls, ids)
+            if self.raw_paths:
+                frames = converse.write_reply(text, thought, f"sig-{number}==", calls, ids)
+                reply = Reply(tuple(frames), reply.echo)
+            return reply
         return self._write_openai_reply(text, thought, calls, ids)
 
     def _write_openai_reply(self, text: str, thought: str, calls: Calls, ids: list[str]) -> Reply:
@@ -257,6 +283,7 @@ _OPENAI_WIRE = (r.ORDER, r.ECHO)
 
 ANTHROPIC = Service(
     name="anthropic",
+    is_anthropic=True,
     model="claude-sonnet-5-5",
     rules=(
         r.ANTHROPIC_ORDER,
@@ -512,8 +539,95 @@ COMPATIBLE = tuple(
 )
 """Services that take what any server takes, and of which nothing else is known."""
 
+
+def _fail_bedrock(violation: Violation) -> Fail:
+    return fail_aws(400, "ValidationException", f"The model returned: {violation.message}")
+
+
+def _check_bedrock(request: Request) -> Fail | None:
+    if request.path != converse.build_path(BEDROCK.model):
+        return fail_aws(404, "UnknownOperationException", request.path)
+    if found := converse.find_model_violations(request.body, BEDROCK.model):
+        return fail_aws(400, "ValidationException", "; ".join(found))
+    return None
+
+
+def _check_vertex(request: Request) -> Fail | None:
+    path = f"/v1/projects/{PROJECT}/locations/{REGION}"
+    is_right = request.path == f"{path}/endpoints/openapi/chat/completions"
+    if is_right and request.body["model"] == "google/gemini-3.8-flash":
+        return None
+    return _fail_gemini(Violation(f"no such model at {request.path}"))
+
+
+def _check_vertex_claude(request: Request) -> Fail | None:
+    path = f"/v1/projects/{PROJECT}/locations/{REGION}/publishers/anthropic/models"
+    if request.path != f"{path}/{VERTEX_CLAUDE.model}:streamRawPredict":
+        return _fail_gemini(Violation(f"no such model at {request.path}"))
+    if request.body.get("anthropic_version") != "vertex-2023-10-16":
+        return _fail_anthropic(Violation("anthropic_version: Field required"))
+    if "model" in request.body or "anthropic-beta" in request.headers:
+        return _fail_anthropic(Violation("model: Extra inputs are not permitted"))
+    return None
+
+
+def _check_azure(request: Request) -> Fail | None:
+    if request.path == "/openai/v1/chat/completions":
+        return None
+    error = {"code": "404", "message": "Resource not found"}
+    return _fail(404, {"error": error})
+
+
+_CLAUDE_RULES = (r.ANTHROPIC_ORDER, r.ANTHROPIC_IDS, r.BLOCKS, r.SIGNATURES, r.ECHO)
+BEDROCK = Service(
+    name="bedrock",
+    is_anthropic=True,
+    model="eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    rules=(
+        *_CLAUDE_RULES,
+        r.parameter_rule("max_tokens", "thinking"),
+        r.sampling_rule("{} is not allowed", temperature=0),
+    ),
+    fail=_fail_bedrock,
+    raw_paths=("/converse-stream",),
+    login=AwsLogin,
+    check_request=_check_bedrock,
+    view=converse.to_anthropic,
+)
+VERTEX = structs.replace(GEMINI, name="vertex", login=GoogleLogin, check_request=_check_vertex)
+VERTEX_CLAUDE = Service(
+    name="vertex",
+    is_anthropic=True,
+    model="claude-sonnet-4-5@20250929",
+    rules=(
+        *_CLAUDE_RULES,
+        r.parameter_rule("anthropic_version", "system", "max_tokens", "thinking"),
+        r.sampling_rule(temperature=0),
+    ),
+    fail=_fail_anthropic,
+    wires={":streamRawPredict": "anthropic"},
+    login=GoogleLogin,
+    check_request=_check_vertex_claude,
+)
+AZURE = Service(
+    name="azure",
+    model="gpt-4o",
+    rules=(
+        *_OPENAI_WIRE,
+        r.SHORT_IDS,
+        r.field_rule(),
+        r.parameter_rule("stream_options", "max_completion_tokens", "parallel_tool_calls"),
+        r.sampling_rule(temperature=0),
+        r.PLAIN_SCHEMAS,
+    ),
+    fail=fail_openai,
+    login=EntraLogin,
+    check_request=_check_azure,
+)
+
 SERVICES = (
     ANTHROPIC,
+    BEDROCK,
     GEMINI,
     MINIMAX,
     OPENAI,
@@ -532,6 +646,9 @@ SERVICES = (
     ZAI,
     LMSTUDIO,
     QWEN,
+    AZURE,
+    VERTEX,
+    VERTEX_CLAUDE,
     *COMPATIBLE,
 )
 """In the order in which tasks are handed from one to the next: each gets a history that it must

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from joey.testing.script import Turn
 from joey.testing.server import ModelServer, Request
+from tests.service_rules.cloud_logins import CloudLogin
 from tests.service_rules.rules import Body, Issued
 from tests.service_rules.services import Calls, Service
 
@@ -13,9 +14,13 @@ from tests.service_rules.services import Calls, Service
 class StrictServer(ModelServer):
     """Plays a plan, a list of calls for each turn, to requests that keep the rules."""
 
-    def __init__(self, service: Service, plan: Sequence[Calls]) -> None:
+    def __init__(
+        self, service: Service, plan: Sequence[Calls], login: CloudLogin | None = None
+    ) -> None:
         super().__init__(self._answer, raw_paths=service.raw_paths)
+        self._wires.update(service.wires)
         self.service = service
+        self.login = login
         self.issued = Issued()
         self.violations: list[str] = []
         self._plan = list(plan)
@@ -25,13 +30,22 @@ class StrictServer(ModelServer):
         url = self.url + self.service.base_path
         return ["--provider", self.service.name, "--base-url", url, "-m", self.service.model]
 
+    @property
+    def env(self) -> dict[str, str]:
+        return {} if self.login is None else self.login.env
+
     def _answer(self, request: Request) -> Turn:
-        violations = find_violations(self.service, request.body, self.issued)
+        refusal = None if self.login is None else self.login.check(request)
+        if refusal := refusal or self.service.check_request(request):
+            self.violations.append(str(refusal.body))
+            return Turn(refusal)
+        body = self.service.view(request.body)
+        violations = find_violations(self.service, body, self.issued)
         if violations:
             self.violations += violations.values()
             name = next(iter(violations))
             rule = next(rule for rule in self.service.rules if rule.name == name)
-            return Turn(self.service.fail(next(iter(rule.check(request.body, self.issued)))))
+            return Turn(self.service.fail(next(iter(rule.check(body, self.issued)))))
         number = len(self.issued.replies) + 1
         reply = self.service.write_reply(number, self._plan.pop(0))
         self.issued.replies[_first_id(reply.echo)] = reply.echo

@@ -6,7 +6,9 @@ import base64
 import copy
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from joey.testing.server import ModelServer, Request
 from joey.tools.parameters import build_native_schema
 from joey.tools.read_file import ReadFileParams
 from tests.front.binary import Finished, Joey
+from tests.service_rules.cloud_logins import CloudLogin
 from tests.service_rules.rules import Issued, Rule
 from tests.service_rules.services import SERVICES, Calls, Service
 from tests.service_rules.strict_server import StrictServer, find_violations
@@ -41,39 +44,53 @@ COMPLETE: Calls = [("attempt_completion", {"result": "All done."})]
 
 
 async def run(joey: Joey, server: StrictServer, *arguments: str) -> Finished:
-    keys = {name: "sk-1" for spec in PROVIDER_SPECS for name in spec.key_variables[:1]}
-    done = await joey.run("-p", *server.flags, *arguments, env={**joey.env, **keys})
+    specs = (spec for spec in PROVIDER_SPECS if not spec.login)
+    keys = {name: "sk-1" for spec in specs for name in spec.key_variables[:1]}
+    env = {**joey.env, **keys, **server.env}
+    done = await joey.run("-p", *server.flags, *arguments, env=env)
     assert server.violations == [], server.service.name
     assert (done.code, done.out.strip()) == (0, "All done."), done.err
     return done
 
 
 def test_every_provider_has_a_strict_server() -> None:
-    assert sorted(each.name for each in SERVICES) == sorted(spec.name for spec in PROVIDER_SPECS)
+    assert {each.name for each in SERVICES} == {spec.name for spec in PROVIDER_SPECS}
 
 
 @pytest.mark.requirement("providers:services:rules")
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.label)
 async def test_a_task_keeps_the_rules_when_it_is_resumed_and_changes_hands(
     joey: Joey, service: Service
 ) -> None:
     (joey.workspace / "a.txt").write_text("hello\n")
     other = SERVICES[SERVICES.index(service) - 1]
     async with (
-        StrictServer(service, [READ, READ_AND_LIST, COMPLETE, READ, COMPLETE]) as server,
-        StrictServer(other, [READ_AND_LIST, COMPLETE]) as elsewhere,
+        log_in(service, joey.home.parent) as login,
+        log_in(other, joey.home.parent) as other_login,
+        StrictServer(service, [READ, READ_AND_LIST, COMPLETE, READ, COMPLETE], login) as server,
+        StrictServer(other, [READ_AND_LIST, COMPLETE], other_login) as elsewhere,
     ):
         await run(joey, server, "read it")
         (task,) = joey.tasks
         await run(joey, elsewhere, "-r", task.name, "have another look")
         await run(joey, server, "-c", "and once more")
         assert (len(server.requests), len(elsewhere.requests)) == (5, 2)
+        assert login is None or login.given >= 5  # credentials are renewed before they expire
+
+
+@asynccontextmanager
+async def log_in(service: Service, directory: Path) -> AsyncIterator[CloudLogin | None]:
+    if service.login is None:
+        yield None
+        return
+    async with service.login.serve(directory) as login:
+        yield login
 
 
 @pytest.mark.parametrize(
     ("service", "rule"),
     [
-        pytest.param(service, rule, id=f"{service.name}-{rule.name}")
+        pytest.param(service, rule, id=f"{service.label}-{rule.name}")
         for service in SERVICES
         for rule in service.rules
     ],
@@ -89,7 +106,7 @@ def test_a_violation_is_caught(service: Service, rule: Rule) -> None:
 def make_valid_body(service: Service) -> tuple[dict[str, Any], Issued]:
     """A conversation of two replies, as the service wants it."""
     issued = Issued()
-    is_anthropic = service.name == "anthropic"
+    is_anthropic = service.is_anthropic
     user = {"role": "user", "content": [{"type": "text", "text": "read it"}]}
     messages: list[dict[str, Any]] = (
         [user]
@@ -111,7 +128,9 @@ def make_valid_body(service: Service) -> tuple[dict[str, Any], Issued]:
         else:
             messages += [{"role": "tool", "tool_call_id": id_, "content": "ok"} for id_ in ids]
     body = {"model": service.model, "messages": messages, "stream": True}
-    wanted = {"openai": {"temperature": 0}, "qwen": {"temperature": 0}}.get(service.name, {})
+    names = ("openai", "qwen", "azure", "bedrock")
+    is_cold = service.name in names or service.label == "vertex-claude-sonnet-4-5@20250929"
+    wanted = {"temperature": 0} if is_cold else {}
     schema = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     tool: dict[str, Any] = {"name": "read_file", "input_schema": schema}
     if not is_anthropic:

@@ -23,7 +23,7 @@ _SERVER_TOKEN_FILE = "server.token"
 
 def build_http_client(profile: Profile, env: Mapping[str, str]) -> HttpClient:
     """For talking to the service of a profile, whose key is known from here on."""
-    KNOWN_SECRETS.add(profile.api_key, *profile.headers.values())
+    KNOWN_SECRETS.add(*profile.secrets)
     return HttpClient(environ=env)
 
 
@@ -35,11 +35,11 @@ def collect_all_secrets(
     KNOWN_SECRETS.add_environment_secrets(env)
     try:
         for profile in load_profiles(home).profiles.values():
-            KNOWN_SECRETS.add(profile.api_key, *profile.headers.values())
+            KNOWN_SECRETS.add(*profile.secrets)
     except ConfigError:
         pass  # whoever wants to use the profiles is told what is wrong with them
     for secrets in TaskSecretFiles(home).load_all():
-        KNOWN_SECRETS.add(secrets.api_key, *secrets.headers.values())
+        KNOWN_SECRETS.add(*secrets.values)
     with suppress(OSError, UnicodeDecodeError):  # no server has run here
         KNOWN_SECRETS.add((home / _SERVER_TOKEN_FILE).read_text(encoding="utf-8").strip())
     return KNOWN_SECRETS

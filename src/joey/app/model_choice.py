@@ -41,9 +41,11 @@ if TYPE_CHECKING:
 _TUNING_FIELDS = {
     field.name: field.encode_name
     for field in structs.fields(Profile)
-    if field.name not in ("name", "provider", "model", "base_url", "api_key", "headers")
+    if field.name
+    not in ("name", "provider", "model", "base_url", "api_key", "credentials", "headers")
 }
 """What a profile says of its model, apart from how to reach it."""
+_KEY_FIELDS = ("apiKey", "credentials")
 _CONFIGURATION_LABEL = Path("configuration")
 
 
@@ -197,6 +199,7 @@ def _choose_with_secrets(
             model=model or "",
             base_url=secrets.base_url,
             api_key=secrets.api_key,
+            credentials=secrets.credentials,
             headers=secrets.headers,
         )
         return _choose_with_own_key(given, secrets)
@@ -253,7 +256,7 @@ def choose_user_model(name: str | None, profiles: Profiles, env: Mapping[str, st
 
 def build_client_choice(name: str, fields: Mapping[str, Any]) -> ModelChoice | None:
     """To lay a client's fields over, where neither files nor variables choose anything."""
-    if not fields.keys() & {"provider", "baseUrl", "apiKey"}:
+    if not fields.keys() & {"provider", "baseUrl", *_KEY_FIELDS}:
         return None
     profile = Profile(name=name, provider=fields.get("provider", Profile().provider))
     return ModelChoice(profile, profile.route)
@@ -272,7 +275,8 @@ def choose_resumed_model(
         return choose_model(ModelFlags(), previous, profiles, env, secrets)
     except ConfigError:
         # A key alone does not tie the address that the task folder names.
-        if ("apiKey" if previous.base_url is None else "baseUrl") not in fields:
+        needed = _KEY_FIELDS if previous.base_url is None else ("baseUrl",)
+        if fields.keys().isdisjoint(needed):
             raise
         profile = Profile(name=previous.profile, provider=previous.provider, model=previous.model)
         return ModelChoice(profile, structs.replace(profile.route, has_own_key=True))
@@ -292,16 +296,20 @@ def apply_client_fields(
     )
     tuning = {name: value for name, value in fields.items() if name in _TUNING_FIELDS.values()}
     here = known.base_url or find_provider_spec(given.provider).base_url
+    has_key = not fields.keys().isdisjoint(_KEY_FIELDS)
     is_elsewhere = "baseUrl" in fields and not is_same_address(given.base_url, here)
     if is_elsewhere:
         # Nothing of the user's goes there.
         given = structs.replace(
-            given, api_key=fields.get("apiKey"), headers=fields.get("headers", {})
+            given,
+            api_key=fields.get("apiKey"),
+            credentials=fields.get("credentials", {}),
+            headers=fields.get("headers", {}),
         )
-    elif "apiKey" in fields and "baseUrl" not in fields and base.route.base_url is None:
+    elif has_key and "baseUrl" not in fields and base.route.base_url is None:
         # An address from a variable is used only with a key from a variable.
         given = structs.replace(given, base_url=None)
-    own_key = is_elsewhere or "apiKey" in fields or base.route.has_own_key
+    own_key = is_elsewhere or has_key or base.route.has_own_key
     if own_key:
         return structs.replace(_choose_with_own_key(given, given.task_secrets), tuning=tuning)
     route = structs.replace(base.route, model=given.model, is_explicit=True)

@@ -38,6 +38,7 @@ from joey.providers.catalog import (
     find_provider_spec,
     list_model_ids,
 )
+from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
 
@@ -153,12 +154,23 @@ async def request_models(
     """The cheapest thing that one can ask a service: it costs nothing, and checks the key. Raises
     ProviderError, ConfigError."""
     kind = find_provider_spec(profile.provider)
+    if kind.login:
+        return await _reach_cloud(profile, env, seconds)
     url = build_endpoint_url(kind, profile.base_url)
     if kind.api_protocol is ApiProtocol.ANTHROPIC:
         url = f"{url.removesuffix('/messages')}/models?limit=100"
     else:
         url = f"{url.removesuffix('/chat/completions')}/models"
     return await http_get(url, env, seconds, build_service_headers(profile))
+
+
+async def _reach_cloud(profile: Profile, env: Mapping[str, str], seconds: float) -> HttpGetResponse:
+    """Whether a cloud can be reached; without a login, any answer shows that. Raises ProviderError;
+    ConfigError: it also lacks its library, or an address, region or project."""
+    provider = make_provider(profile, HttpClient(environ=env))
+    address = profile.base_url or f"https://{provider.address}"
+    status = (await http_get(address, env, seconds)).status
+    return HttpGetResponse(status if status >= 500 else 200, b"")
 
 
 async def find_missing_endpoint(
@@ -310,8 +322,11 @@ class KnownProvider(Struct, frozen=True):
 
 
 def list_known_providers(env: Mapping[str, str]) -> tuple[KnownProvider, ...]:
+    """Without clouds, which need more than a key."""
     found = []
     for kind in PROVIDER_SPECS:
+        if kind.login:
+            continue
         models = dict.fromkeys(filter(None, (kind.default_model, *list_model_ids(kind.name))))
         hint = _describe_start(kind, env) if kind.is_local else ""
         found.append(KnownProvider(kind.name, not kind.is_local, tuple(models), hint))

@@ -190,7 +190,7 @@ def resolve_options(
     settings = load_settings(home) if options.settings is None else options.settings
     secrets = stored.secrets or options.secrets
     if (profile := options.profile) is not None:
-        own_key = bool(profile.base_url or profile.api_key or profile.headers)
+        own_key = bool(profile.base_url or profile.secrets or profile.credentials)
         address = strip_url_credentials(profile.base_url)
         route = structs.replace(profile.route, base_url=address, has_own_key=own_key)
     else:

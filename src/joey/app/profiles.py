@@ -32,6 +32,7 @@ from joey.errors import ConfigError, NoModelError
 from joey.providers.catalog import find_provider_spec
 
 API_KEY_FIELD = "apiKey"
+CREDENTIALS_FIELD = "credentials"
 _NO_PROFILES_TEXT = "There are none yet; joey profiles add makes one."
 _UNMASKED_KEY_CHARS = 4
 """Of a long key, so that one knows which it is."""
@@ -79,7 +80,10 @@ class ProfileAdmin:
     def list_profiles(self) -> dict[str, Profile]:
         """Without their keys. Raises ConfigError."""
         known = self._config_store.load_profiles().profiles
-        return {name: structs.replace(each, api_key=None) for name, each in known.items()}
+        return {
+            name: structs.replace(each, api_key=None, credentials={})
+            for name, each in known.items()
+        }
 
     def describe_profile(self, name: str | None = None) -> list[ProfileValue]:
         """A profile as a task would get it; without a name, whatever would be used now. Raises
@@ -138,6 +142,12 @@ class ProfileAdmin:
                 " out, and it is asked for or read from stdin.",
                 field=key,
             )
+        if described.name == CREDENTIALS_FIELD:
+            raise ConfigError(
+                "Credentials are not taken from the command line, which others can read: write them"
+                f" into {self.path}.",
+                field=key,
+            )
         value = parse_value(Profile, described, values)
         if described.name == "provider":
             value = find_provider_spec(str(value)).name
@@ -176,10 +186,9 @@ class ProfileAdmin:
 
     def needs_api_key(self, provider: str) -> bool:
         """Whether a profile of this provider could not be used without one. Raises ConfigError."""
-        return (
-            not self.is_local(provider)
-            and find_api_key(find_provider_spec(provider), self._env) is None
-        )
+        kind = find_provider_spec(provider)
+        is_optional = kind.is_local or kind.login
+        return not is_optional and find_api_key(kind, self._env) is None
 
     def is_local(self, provider: str) -> bool:
         """Whether it is a server of the user's own, without keys. Raises ConfigError."""
@@ -202,8 +211,9 @@ def mask_value(key: str, value: Any) -> Any:
     """A value without what is secret in it."""
     if key == API_KEY_FIELD:
         return mask_key(str(value))
-    hidden = remove_secrets({key: value})
-    return hidden[key] if isinstance(hidden, dict) else hidden
+    if key == CREDENTIALS_FIELD:
+        return mask_key("")
+    return remove_secrets({key: value})[key]
 
 
 def _find_origin(

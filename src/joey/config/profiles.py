@@ -52,14 +52,16 @@ def choose_profile(
     start = _select_base_profile(profiles, env, kinds, provider, base_url, profile)
     kind = _find_provider(start.provider, kinds)
     url = base_url or start.base_url
-    if url is None and start.api_key is None:
+    if url is None and start.api_key is None and not start.credentials:
         url = find_base_url(kind, env)
     usual = kind.default_model if base_url is None else ""
     chosen = structs.replace(
         start,
         model=model or start.model or usual,
         base_url=url,
-        api_key=start.api_key or find_api_key(kind, env),
+        api_key=start.api_key or (None if start.credentials else find_api_key(kind, env)),
+        region=start.region or _find_first_value(kind.region_variables, env),
+        project=start.project or _find_first_value(kind.project_variables, env),
     )
     _check_profile(chosen, kind)
     return chosen
@@ -123,7 +125,11 @@ def _is_same_host(one: str, other: str | None) -> bool:
 
 
 def find_api_key(kind: ProviderSpec, env: Mapping[str, str]) -> str | None:
-    values = (env.get(variable, "").strip() for variable in kind.key_variables)
+    return _find_first_value(kind.key_variables, env)
+
+
+def _find_first_value(variables: Sequence[str], env: Mapping[str, str]) -> str | None:
+    values = (env.get(variable, "").strip() for variable in variables)
     return next(filter(None, values), None)
 
 
@@ -163,7 +169,8 @@ def _check_profile(chosen: Profile, kind: ProviderSpec) -> None:
     if not chosen.model:
         where = f"at {chosen.base_url}" if chosen.base_url else f"of {kind.name}"
         raise NoModelError(f"Name a model {where} with --model.")
-    if chosen.api_key is None and chosen.base_url is None and not kind.is_local:
+    has_access = chosen.api_key or chosen.base_url or kind.is_local or kind.login
+    if not has_access:
         where = " or ".join(kind.key_variables) or "a key"
         raise ConfigError(
             f"There is no key for {kind.name}. Set {where}, or put `apiKey` into the profile."

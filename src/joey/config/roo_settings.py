@@ -54,6 +54,8 @@ ROO_PROVIDERS = {
     ),
     "poe": RooProvider("poe", "poeApiKey", "poeBaseUrl"),
     "roo": RooProvider("roo", "rooApiKey"),
+    "bedrock": RooProvider("bedrock"),
+    "vertex": RooProvider("vertex"),
     "cerebras": RooProvider("cerebras", "cerebrasApiKey"),
     "chutes": RooProvider("chutes", "chutesApiKey"),
     "deepinfra": RooProvider(
@@ -71,7 +73,19 @@ ROO_PROVIDERS = {
 _ZAI_HOSTS = {"international": "https://api.z.ai", "china": "https://open.bigmodel.cn"}
 _ZAI_PATHS = {"coding": "/api/coding/paas/v4", "api": "/api/paas/v4"}
 _CODESTRAL_URL = "https://codestral.mistral.ai"
-_AZURE_HOSTS = (".openai.azure.com", ".services.ai.azure.com")
+_AZURE_HOST, _FOUNDRY_HOST = ".openai.azure.com", ".services.ai.azure.com"
+_BEDROCK_PREFIXES = {
+    "us-gov-": "us-gov.",
+    "us-": "us.",
+    "eu-": "eu.",
+    "ap-northeast-": "jp.",
+    "ap-southeast-2": "au.",
+    "ap-southeast-4": "au.",
+    "ap-": "apac.",
+    "ca-": "ca.",
+    "sa-": "sa.",
+}
+"""Of models that are served in several regions, by the beginning of the region's name."""
 _LARGE_WINDOW_BETA = "context-1m-2025-08-07"
 _LARGE_WINDOW_MODELS = ("claude-sonnet-4", "claude-opus-4-6")
 _DIRECT_FIELDS = {
@@ -86,7 +100,7 @@ _KEYS_OF_ALL_PROVIDERS = (
 )
 _KEYS_BY_PROVIDER = {
     "anthropic": "anthropicUseAuthToken anthropicBeta1MContext",
-    "openai": "openAiHeaders openAiCustomModelInfo openAiUseAzure",
+    "openai": "openAiHeaders openAiCustomModelInfo openAiUseAzure azureApiVersion",
     "openai-native": "openAiNativeServiceTier verbosity",
     "openrouter": "openRouterSpecificProvider",
     "ollama": "ollamaNumCtx",
@@ -94,26 +108,24 @@ _KEYS_BY_PROVIDER = {
     "mistral": "mistralCodestralUrl",
     "zai": "zaiApiLine",
     "huggingface": "huggingFaceInferenceProvider",
+    "bedrock": (
+        "awsAccessKey awsSecretKey awsSessionToken awsRegion awsUseCrossRegionInference"
+        " awsUseGlobalInference awsProfile awsUseProfile awsApiKey awsUseApiKey awsCustomArn"
+        " awsModelContextWindow awsBedrockEndpointEnabled awsBedrockEndpoint awsBedrock1MContext"
+        " awsBedrockServiceTier"
+    ),
+    "vertex": "vertexKeyFile vertexJsonCredentials vertexProjectId vertexRegion vertex1MContext",
 }
 """Keys that only count for one provider, besides those of its row."""
 _UNUSED_PROFILE_KEYS = {
     "replies are always streamed": "openAiStreamingEnabled",
-    "Azure is used by its v1 API, which has no versions": "azureApiVersion",
     "the form of messages follows from the service and the model": (
         "openAiR1FormatEnabled openAiLegacyFormat litellmUsePromptCache"
     ),
     "the address names the host": "openAiHostHeader",
     "Gemini is used by its OpenAI-compatible API": "enableUrlContext enableGrounding",
     "there is no provider `gemini-cli`": "geminiCliOAuthPath geminiCliProjectId",
-    "there is no provider `bedrock`": (
-        "awsAccessKey awsSecretKey awsSessionToken awsRegion awsUseCrossRegionInference"
-        " awsUseGlobalInference awsUsePromptCache awsProfile awsUseProfile awsApiKey awsUseApiKey"
-        " awsCustomArn awsModelContextWindow awsBedrockEndpointEnabled awsBedrockEndpoint"
-        " awsBedrock1MContext awsBedrockServiceTier"
-    ),
-    "there is no provider `vertex`": (
-        "vertexKeyFile vertexJsonCredentials vertexProjectId vertexRegion vertex1MContext"
-    ),
+    "prompts are cached where the model can": "awsUsePromptCache",
     "there is no provider `qwen-code`": "qwenCodeOauthPath",
     "there is no provider `vscode-lm`": "vsCodeLmModelSelector",
     "there is no provider `fake-ai`": "fakeAi",
@@ -246,15 +258,69 @@ def _convert_anthropic(given: Mapping[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if given.get("anthropicUseAuthToken") is True:
         fields["legacyHeaders"] = False
-    if given.get("anthropicBeta1MContext") is True and str(given.get("apiModelId")).startswith(
-        _LARGE_WINDOW_MODELS
-    ):
+    if _has_large_window(given, "anthropicBeta1MContext"):
         fields |= {"headers": {"anthropic-beta": _LARGE_WINDOW_BETA}, "contextWindow": 1_000_000}
     return fields
 
 
+def _has_large_window(given: Mapping[str, Any], key: str) -> bool:
+    model = str(given.get("apiModelId")).removeprefix("anthropic.")
+    return given.get(key) is True and model.startswith(_LARGE_WINDOW_MODELS)
+
+
+def _convert_bedrock(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Of several ways to log in, Roo takes the key first, then the profile, if it is to."""
+    arn, tier = given.get("awsCustomArn"), given.get("awsBedrockServiceTier")
+    fields: dict[str, Any] = {
+        "region": given.get("awsRegion"),
+        "model": arn or _build_bedrock_model(given),
+        "contextWindow": given.get("awsModelContextWindow") if arn else None,
+        "extraBody": {"serviceTier": {"type": tier.lower()}}
+        if tier in ("FLEX", "PRIORITY")
+        else {},
+    }
+    if given.get("awsBedrockEndpointEnabled") is True:
+        fields["baseUrl"] = given.get("awsBedrockEndpoint")
+    if _has_large_window(given, "awsBedrock1MContext"):
+        fields["extraBody"]["anthropic_beta"] = [_LARGE_WINDOW_BETA]
+        fields["contextWindow"] = 1_000_000
+    if given.get("awsUseApiKey") is True and given.get("awsApiKey"):
+        return fields | {"apiKey": given["awsApiKey"]}
+    if given.get("awsUseProfile") is True and given.get("awsProfile"):
+        return fields | {"credentials": {"profile": given["awsProfile"]}}
+    names = {"accessKey": "awsAccessKey", "secretKey": "awsSecretKey"}
+    names["sessionToken"] = "awsSessionToken"
+    keys = {ours: given[name] for ours, name in names.items() if given.get(name)}
+    return fields | {"credentials": keys}
+
+
+def _build_bedrock_model(given: Mapping[str, Any]) -> Any:
+    model, region = given.get("apiModelId"), str(given.get("awsRegion") or "")
+    if not isinstance(model, str) or model.count(".") != 1:
+        return model
+    if given.get("awsUseGlobalInference") is True:
+        return f"global.{model}"
+    if given.get("awsUseCrossRegionInference") is not True:
+        return model
+    known = [each for each in _BEDROCK_PREFIXES if region.startswith(each)]
+    return _BEDROCK_PREFIXES[max(known, key=len)] + model if known else model
+
+
+def _convert_vertex(given: Mapping[str, Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "region": given.get("vertexRegion"),
+        "project": given.get("vertexProjectId"),
+    }
+    if _has_large_window(given, "vertex1MContext"):
+        fields |= {"headers": {"anthropic-beta": _LARGE_WINDOW_BETA}, "contextWindow": 1_000_000}
+    if account := given.get("vertexJsonCredentials"):
+        return fields | {"credentials": {"key": account}}
+    path = given.get("vertexKeyFile")
+    return fields | {"credentials": {"file": path} if path else {}}
+
+
 def _convert_openai(given: Mapping[str, Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {"headers": given.get("openAiHeaders")}
+    fields: dict[str, Any] = {"headers": given.get("openAiHeaders"), **_convert_azure(given)}
     info = given.get("openAiCustomModelInfo")
     if not isinstance(info, dict):
         return fields
@@ -266,6 +332,23 @@ def _convert_openai(given: Mapping[str, Any]) -> dict[str, Any]:
         limit = info.get("maxTokens")
         fields["maxTokens"] = None if limit == -1 else limit
     return fields
+
+
+def _convert_azure(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Azure is a provider of its own. Foundry has no dated versions at this address."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(str(given.get("openAiBaseUrl") or ""))
+        host = parts.hostname or ""
+    except ValueError:
+        return {}  # the request says what is wrong with the address
+    is_azure = given.get("openAiUseAzure") is True and bool(host)
+    if not is_azure and not host.endswith((_AZURE_HOST, _FOUNDRY_HOST)):
+        return {}
+    version = None if host.endswith(_FOUNDRY_HOST) else given.get("azureApiVersion")
+    base_url = f"{parts.scheme}://{parts.netloc}"
+    return {"provider": "azure", "baseUrl": base_url, "apiVersion": version}
 
 
 def _convert_prices(info: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -317,6 +400,8 @@ _CONVERTERS = {
     "ollama": _convert_ollama,
     "lmstudio": _convert_lmstudio,
     "huggingface": _convert_huggingface,
+    "bedrock": _convert_bedrock,
+    "vertex": _convert_vertex,
 }
 
 
@@ -333,8 +418,6 @@ def _build_base_url(name: str, row: RooProvider, given: Mapping[str, Any]) -> An
             has_key or "mistralCodestralUrl" in given
         ):
             return _append_path(given.get("mistralCodestralUrl") or _CODESTRAL_URL, "/v1")
-        case "openai" if isinstance(url, str):
-            return _build_azure_url(url, given.get("openAiUseAzure") is True)
     return _append_path(url, row.url_path)
 
 
@@ -342,16 +425,3 @@ def _append_path(url: Any, path: str) -> Any:
     if not isinstance(url, str) or not url or url.rstrip("/").endswith(path):
         return url
     return url.rstrip("/") + path
-
-
-def _build_azure_url(url: str, is_azure: bool) -> str:
-    """Azure's v1 API takes the name of a deployment as the model, at one address."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(url)
-        if is_azure or (parts.hostname or "").endswith(_AZURE_HOSTS):
-            return f"{parts.scheme}://{parts.netloc}/openai/v1"
-    except ValueError:
-        pass  # the request says what is wrong with the address
-    return url

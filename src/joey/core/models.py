@@ -35,6 +35,8 @@ class ProtocolChangeReason(StrEnum):
 class ApiProtocol(StrEnum):
     ANTHROPIC = "anthropic"
     OPENAI = "openai"
+    CONVERSE = "converse"
+    """Amazon Bedrock's own."""
 
 
 class ProviderSpec(Struct, frozen=True):
@@ -49,6 +51,10 @@ class ProviderSpec(Struct, frozen=True):
     default_model: str = ""
     is_local: bool = False
     """Runs on the user's own machine: no key, no price."""
+    login: str = ""
+    """Of a cloud: the login that is used where no key is set, in words."""
+    region_variables: tuple[str, ...] = ()
+    project_variables: tuple[str, ...] = ()
 
     @property
     def preferred_key_variable(self) -> str | None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_GATEWAY = "set up a gateway such as LiteLLM, and use `litellm` with its address"
 _REPLACEMENTS = {
-    "bedrock": f"For models on Amazon Bedrock, {_GATEWAY}.",
-    "vertex": f"Use `gemini` with GEMINI_API_KEY. For Claude on Vertex AI, {_GATEWAY}.",
     "gemini-cli": "Use `gemini` with GEMINI_API_KEY: the login of the Gemini CLI is not used here.",
     "openai-codex": "Use `openai` with OPENAI_API_KEY: the login of ChatGPT is not used here.",
     "qwen-code": "Use `qwen` with DASHSCOPE_API_KEY: the login of Qwen Code is not used here.",

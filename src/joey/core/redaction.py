@@ -72,6 +72,11 @@ class KnownSecrets:
         return redact_secrets(text, self._values)
 
 
+def collect_secret_values(values: Mapping[str, str]) -> list[str]:
+    """Those whose names say that they are secret."""
+    return [value for name, value in values.items() if _SECRET_KEY_RE.search(name)]
+
+
 def strip_url_credentials(address: str | None) -> str | None:
     """An address without the user and password that may be in it."""
     return None if address is None else _URL_CREDENTIALS_RE.sub("", address)

@@ -13,6 +13,7 @@ from joey.core.hooks import Hook
 from joey.core.models import Prices, ToolProtocol
 from joey.core.modes import DEFAULT_MODE, ModePromptOverride
 from joey.core.permissions.hosts import parse_host
+from joey.core.redaction import collect_secret_values
 
 _PositiveSafeInt = Annotated[int, Meta(ge=1, le=2**53)]
 _PositiveFloat = Annotated[float, Meta(gt=0)]
@@ -244,11 +245,18 @@ class TaskSecrets(Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     base_url: str | None = None
     """The address that the user, or a client, named for the task."""
     has_own_key: bool = field(default=False, name="ownKey")
-    """Only `api_key` and `headers` may be sent there, not a key of the user's."""
+    """Only `api_key`, `credentials` and `headers` may be used there, not a key of the user's."""
     api_key: str | None = None
+    credentials: dict[str, str] = {}
     headers: dict[str, str] = {}
     settings: dict[str, Any] = {}
     """Settings that name programs to run, or delete files; by their names in `settings.json`."""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Those that must not be shown."""
+        given = (self.api_key, *collect_secret_values(self.credentials), *self.headers.values())
+        return tuple(filter(None, given))
 
 
 class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -264,6 +272,14 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     """Another address of the provider."""
     api_key: str | None = None
     """The key; without one, the provider's variable is used."""
+    credentials: dict[str, str] = {}
+    """Of a cloud, instead of a key (see models.md); without, the login of this machine is used."""
+    region: str | None = None
+    """Region of Amazon Bedrock or Vertex AI: `us-east-1`, `global`."""
+    project: str | None = None
+    """Project of Vertex AI."""
+    api_version: str | None = None
+    """Azure: a dated version such as `2024-10-21`; without, its v1 API is used."""
     max_tokens: _NonNegativeInt | None = None
     """Tokens of one answer, where the catalogue does not know the model."""
     context_window: _NonNegativeInt | None = None
@@ -313,8 +329,14 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
             base_url=self.base_url,
             has_own_key=True,
             api_key=self.api_key,
+            credentials=self.credentials,
             headers=self.headers,
         )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Values that must not be shown."""
+        return self.task_secrets.values
 
     @property
     def route(self) -> ModelRoute:

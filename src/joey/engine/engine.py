@@ -397,7 +397,7 @@ def _extract_secrets(options: TaskOptions) -> TaskSecrets | None:
     profile = options.profile
     if options.secrets is not None or profile is None or options.route is not None:
         return options.secrets
-    if profile.base_url is None and profile.api_key is None and not profile.headers:
+    if profile.base_url is None and not profile.secrets and not profile.credentials:
         return None
     return profile.task_secrets
 

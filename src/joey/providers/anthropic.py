@@ -19,14 +19,12 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from joey.core import messages as msg
 from joey.core.models import ModelInfo, ModelRequest, ToolSpec
-from joey.core.settings import ModelRoute, Profile
+from joey.core.settings import Profile
 from joey.core.tool_schema import simplify_schema
-from joey.ports.model import RefusalMemory
 from joey.providers import errors
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.conversation_encoder import encode_json as _encode_json
 from joey.providers.errors import ServiceInfo
-from joey.providers.http_client import HttpClient
 from joey.providers.services import MISSING_REASONING, identify_service
 from joey.providers.sse import ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder, StreamingProvider
@@ -40,16 +38,8 @@ LEGACY_BETA_HEADER = "prompt-caching-2024-07-31,fine-grained-tool-streaming-2025
 class AnthropicProvider(StreamingProvider):
     api_protocol = "anthropic"
 
-    def __init__(
-        self,
-        profile: Profile,
-        model: ModelInfo,
-        http: HttpClient,
-        route: ModelRoute | None = None,
-        refusal_memory: RefusalMemory | None = None,
-    ) -> None:
-        headers = build_headers(profile.api_key, legacy=should_use_legacy_api(profile))
-        super().__init__(profile, model, http, route, headers, refusal_memory)
+    def _build_headers(self, profile: Profile) -> dict[str, str]:
+        return build_headers(profile.api_key, legacy=should_use_legacy_api(profile))
 
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
         legacy = should_use_legacy_api(self._profile)
@@ -117,7 +107,7 @@ class AnthropicRequestBuilder(RequestBuilder):
     def build_body(self, request: ModelRequest) -> list[bytes]:
         system = self._encode_system_once(request.system_prompt)
         messages = self._conversation_encoder.encode_conversation(request.messages)
-        prefix = self._encode_parameters(request.messages)
+        prefix = _encode_json(self._select_parameters(request.messages))[:-1]
         parts = [prefix, system, b',"messages":[', *messages, b"]"]
         if request.tools:
             parts.append(self._encode_tools_once(request.tools))
@@ -126,7 +116,7 @@ class AnthropicRequestBuilder(RequestBuilder):
         parts.append(b',"stream":true}')
         return parts
 
-    def _encode_parameters(self, messages: Sequence[msg.Message]) -> bytes:
+    def _select_parameters(self, messages: Sequence[msg.Message]) -> dict[str, Any]:
         """With a budget for thinking, the last reply must begin with thoughts if it made calls; one
         that was made elsewhere does not."""
         parameters = self._parameters
@@ -136,7 +126,7 @@ class AnthropicRequestBuilder(RequestBuilder):
             has_calls = any(isinstance(block, msg.ToolUseBlock) for block in last)
             if has_calls and not isinstance(last[0], _THOUGHTS):
                 parameters = {k: v for k, v in parameters.items() if k != "thinking"}
-        return _encode_json(parameters)[:-1]
+        return parameters
 
     def _get_last_reply(self, messages: Sequence[msg.Message]) -> list[msg.Block]:
         replies = (message for message in reversed(messages) if message.role == "assistant")

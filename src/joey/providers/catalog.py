@@ -7,9 +7,9 @@ Shell completion loads this module, so it must not import the HTTP client.
 Prices are US dollars per million tokens with the date on which they were read, without batch and
 priority tariffs. They change: a provider that states the cost of a request is believed instead,
 and the user's `models.json` and profiles correct what is listed here. An id is looked up without
-its maker, its date and its variant, so `anthropic/claude-sonnet-4.5` and
-`claude-sonnet-4-5-20250929` are one. Names of open models are prefixes of the servers' ids:
-`gemma3` is also `gemma-3-27b-it-Q4_K_M.gguf`.
+its maker, its date and its variant, so `anthropic/claude-sonnet-4.5`, `claude-sonnet-4-5-20250929`
+and Bedrock's `us.anthropic.claude-sonnet-4-5-20250929-v1:0` are one. Names of open models are
+prefixes of the servers' ids: `gemma3` is also `gemma-3-27b-it-Q4_K_M.gguf`.
 
 OpenAI's later models reason with tools only in its Responses API, wherever they are served under
 their name by a server of OpenAI's kind; other services serve them in chat completions.
@@ -122,6 +122,31 @@ PROVIDER_SPECS: tuple[ProviderSpec, ...] = (
     _build_hosted_spec(
         "io-intelligence", "https://api.intelligence.io.solutions/api/v1", "IOINTELLIGENCE_API_KEY"
     ),
+    ProviderSpec(
+        "bedrock",
+        ApiProtocol.CONVERSE,
+        "",
+        ("AWS_BEARER_TOKEN_BEDROCK",),
+        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME",
+        login="AWS credentials",
+        region_variables=("AWS_REGION", "AWS_DEFAULT_REGION"),
+    ),
+    ProviderSpec(
+        "vertex",
+        ApiProtocol.OPENAI,
+        "",
+        login="Google Cloud login",
+        region_variables=("GOOGLE_CLOUD_LOCATION", "CLOUD_ML_REGION"),
+        project_variables=("GOOGLE_CLOUD_PROJECT", "ANTHROPIC_VERTEX_PROJECT_ID"),
+    ),
+    ProviderSpec(
+        "azure",
+        ApiProtocol.OPENAI,
+        "",
+        ("AZURE_OPENAI_API_KEY",),
+        "AZURE_OPENAI_ENDPOINT",
+        login="Microsoft Entra ID login",
+    ),
 )
 
 PROVIDER_ALIASES = {
@@ -129,6 +154,8 @@ PROVIDER_ALIASES = {
     "openai-compatible": "openai",
     "google": "gemini",
     "claude": "anthropic",
+    "vertex-ai": "vertex",
+    "azure-openai": "azure",
     "dashscope": "qwen",
     "llama.cpp": "llamacpp",
     "lm-studio": "lmstudio",
@@ -178,6 +205,9 @@ _MODEL_ID_SUFFIX_RE = compile_regex(
     r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2}|-\d{4}|-latest|-preview(?:-\d\d-\d\d(?:\d\d)?)?"
     r"|:(?:free|thinking|nitro|floor|exacto|online|latest|beta))+$"
 )
+
+
+_BEDROCK_ID_RE = compile_regex(r"(?:[a-z-]+\.)?[a-z0-9]+\.(?P<name>[a-z].*?)(?:-v?\d+:\d+|-v\d+)?")
 
 
 class _ModelRow(Struct, frozen=True):
@@ -393,7 +423,7 @@ def find_model_and_override(
     info = structs.replace(
         _find_model_or_default(kind, model),
         preferred_edit_tool=_choose_edit_tool(kind, model),
-        needs_responses=kind.name == "openai"
+        needs_responses=kind.name in ("openai", "azure")
         and _RESPONSES_MODEL_RE.search(model.lower()) is not None,
     )
     if overrides is None:
@@ -451,6 +481,8 @@ def _choose_edit_tool(kind: ProviderSpec, model: str) -> str:
 
 def _normalize_model_id(model: str) -> str:
     name = model.lower().rpartition("/")[2]
+    if match := _BEDROCK_ID_RE.fullmatch(name):
+        name = match["name"]
     name = _MODEL_ID_SUFFIX_RE.sub("", name)
     return name.replace(".", "-") if name.startswith("claude-") else name
 

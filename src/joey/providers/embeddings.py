@@ -56,7 +56,7 @@ class EmbeddingClient:
     ) -> None:
         """Raises ConfigError when the profile cannot be used for this."""
         kind = find_provider_spec(profile.provider)
-        if kind.api_protocol is not ApiProtocol.OPENAI:
+        if kind.api_protocol is not ApiProtocol.OPENAI or kind.login:
             raise ConfigError(
                 f"The profile {profile.name!r} cannot be used for embeddings: {kind.name} makes"
                 " none. Name one whose provider speaks OpenAI's protocol, such as openai or ollama."

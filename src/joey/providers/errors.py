@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.redaction import redact_secrets, remove_secrets
 from joey.core.settings import ModelRoute, Profile
@@ -49,7 +49,7 @@ _STATED_WINDOW_RE = compile_regex(
 """llama.cpp, vLLM and OpenAI, LM Studio, Anthropic, Moonshot, Alibaba, SGLang."""
 _TOOLS = r"(?<!parallel )\b(?:tools|tool (?:use|calls?|calling)|function calls?|function calling)"
 _TOOLS_REFUSED_RE = compile_regex(
-    rf"does not support {_TOOLS}\b(?! (?:with|when|while|in)\b)"
+    rf"(?:does not|doesn't) support {_TOOLS}\b(?! (?:with|when|while|in (?!streaming))\b)"
     rf"|{_TOOLS}`? (?:is|are) not supported(?: (?:in|for|with|by) (?:this|the) model)?\s*(?:\.|$)"
     r"|tool choice requires --enable-auto-tool-choice|function calling is not enabled"
     r"|no endpoints found that support tool use|tools param requires --jinja",
@@ -93,6 +93,7 @@ _FAILURE_BY_STATUS: dict[int, ProviderFailureKind] = {
     404: ProviderFailureKind.NOT_FOUND,
     408: ProviderFailureKind.OVERLOAD,
     409: ProviderFailureKind.OVERLOAD,
+    424: ProviderFailureKind.OVERLOAD,
     425: ProviderFailureKind.OVERLOAD,
     429: ProviderFailureKind.RATE_LIMIT,
     498: ProviderFailureKind.OVERLOAD,
@@ -114,6 +115,8 @@ _STATUS_BY_CODE: dict[str, int] = {
     "context_length_exceeded": 400,
     "content_filter": 400,
     "invalid_prompt": 400,
+    "throttlingException": 429,
+    "validationException": 400,
 }
 """The status that an error inside a stream would have had."""
 
@@ -133,8 +136,10 @@ class ServiceInfo(Struct, frozen=True):
     """Where a key may be set."""
     key_source: str | None = None
     """The variable that this key came from; empty: the profile; None: not known."""
-    header_values: tuple[str, ...] = ()
-    """Values of the profile's own headers, any of which may be a key."""
+    login: str = ""
+    """What a cloud is given instead of a key, in words."""
+    secrets: tuple[str, ...] = ()
+    """What must not be shown: the key, and values of headers, any of which may be one."""
     base_url: str = ""
     """Where it is, when that is not the provider's own address."""
     base_url_source: str = ""
@@ -148,8 +153,12 @@ class ServiceInfo(Struct, frozen=True):
     def is_local(self) -> bool:
         return find_provider_spec(self.provider_name).is_local
 
+    @property
+    def is_cloud(self) -> bool:
+        return bool(find_provider_spec(self.provider_name).login)
+
     def redact(self, text: str) -> str:
-        return redact_secrets(text, tuple(filter(None, (self.api_key, *self.header_values))))
+        return redact_secrets(text, self.secrets)
 
 
 def build_service_info(profile: Profile, url: str, route: ModelRoute | None = None) -> ServiceInfo:
@@ -170,7 +179,8 @@ def build_service_info(profile: Profile, url: str, route: ModelRoute | None = No
         base_url_source=source,
         api_key=profile.api_key,
         key_variable=kind.preferred_key_variable,
-        header_values=tuple(profile.headers.values()),
+        login="" if profile.api_key else kind.login,
+        secrets=profile.secrets,
     )
 
 
@@ -203,6 +213,8 @@ def build_response_error(
 ) -> ProviderError:
     """The error for an answer that is not a stream."""
     said = _parse_error_body(body, headers.get("content-type", ""))
+    if said.code is None and (kind := headers.get("x-amzn-errortype")):
+        said = structs.replace(said, code=kind.partition(":")[0])
     if 300 <= status < 400:
         return _build_redirect_error(service, status, headers.get("location", ""))
     text = body.decode("utf-8", "replace")
@@ -365,10 +377,18 @@ def _format_error_message(
     who = service.label
     says = _format_error_details(service, status, said)
     match failure:
+        case ProviderFailureKind.AUTH if service.login:
+            return f"{who} does not accept the {service.login}, or not for {service.model}. {says}"
         case ProviderFailureKind.AUTH if service.api_key is None:
             return f"{who} wants an API key, and none is set. {_format_key_hint(service)} {says}"
         case ProviderFailureKind.AUTH:
             return f"{who} does not accept the API key. {_format_key_hint(service)} {says}"
+        case ProviderFailureKind.NOT_FOUND if service.is_cloud:
+            return (
+                f"{who} does not know the model {service.model!r}, or not in this region. Check"
+                " both; for models that are not served this way, set up a gateway such as LiteLLM"
+                f" and use `litellm` with its address. {says}"
+            )
         case ProviderFailureKind.NOT_FOUND:
             return (
                 f"{who} does not know the model {service.model!r}, or not this address. Check"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from joey.core.models import ApiProtocol, ModelInfo, Prices
+from joey.core.models import ApiProtocol, ModelInfo, Prices, ProviderSpec
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import ConfigError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from joey.providers.sse_transport import StreamingProvider
 
 _CLOSED_MODEL_RE = compile_regex(
-    r"(?:^|[/:])(?:claude|gpt-\d|chatgpt|o\d(?:-|$)|gemini|grok|qwen.*-(?:max|plus)(?:-|$))"
+    r"(?:^|[/:.])(?:claude|gpt-\d|chatgpt|o\d(?:-|$)|gemini|grok|qwen.*-(?:max|plus)(?:-|$))"
 )
 _MAX_OUTPUT_SHARE = 0.2
 """Of the window, at most, for one answer: the rest belongs to the conversation."""
@@ -53,10 +53,13 @@ def make_provider(
     if not profile.model:
         profile = structs.replace(profile, model=kind.default_model)
     model = resolve_model(profile, overrides)
-    if kind.api_protocol is ApiProtocol.ANTHROPIC:
+    if kind.login:
+        cloud = _find_cloud_provider(kind, profile)
+        provider: StreamingProvider = cloud(profile, model, http, route, refusal_memory)
+    elif kind.api_protocol is ApiProtocol.ANTHROPIC:
         from joey.providers.anthropic import AnthropicProvider
 
-        provider: StreamingProvider = AnthropicProvider(profile, model, http, route, refusal_memory)
+        provider = AnthropicProvider(profile, model, http, route, refusal_memory)
     elif kind.is_local or (kind.name == "openai" and _is_own_model(profile)):
         from joey.providers.local_server import LocalServerProvider
         from joey.providers.ollama import OllamaProvider
@@ -72,6 +75,20 @@ def make_provider(
     if key_source is not None and profile.api_key:
         provider.set_key_source(key_source)
     return provider
+
+
+def _find_cloud_provider(kind: ProviderSpec, profile: Profile) -> type[StreamingProvider]:
+    if kind.name == "bedrock":
+        from joey.providers.clouds.bedrock import BedrockProvider
+
+        return BedrockProvider
+    if kind.name == "azure":
+        from joey.providers.clouds.azure import AzureProvider
+
+        return AzureProvider
+    from joey.providers.clouds.vertex import VertexClaudeProvider, VertexProvider
+
+    return VertexClaudeProvider if profile.model.startswith("claude") else VertexProvider
 
 
 def _is_own_model(profile: Profile) -> bool:

@@ -54,7 +54,7 @@ class HttpClient:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._connect_timeout = connect_timeout
-        self._environ = os.environ if environ is None else environ
+        self.environ = os.environ if environ is None else environ
         self._tls_context = tls
         self._idle_connections: dict[_Origin, list[HttpConnection]] = {}
 
@@ -75,7 +75,7 @@ class HttpClient:
         is not one."""
         address = parse_url(url)
         target = HttpAddress(address.host, address.port, address.is_secure)
-        proxy = find_proxy(target, self._environ)
+        proxy = find_proxy(target, self.environ)
         origin = (target, proxy)
         length = {"content-length": str(sum(map(len, body)))} if body else {}
         request = [_encode_request_head(method, address, proxy, length | dict(headers)), *body]

@@ -21,7 +21,7 @@ from joey.providers.errors import ServiceInfo
 from joey.providers.local_server import LocalServerProvider
 from joey.providers.openai_request import OpenAiRequestBuilder
 from joey.providers.server_advice import OLLAMA_RESTART_ADVICE
-from joey.providers.sse import NdjsonReader, ServerSentEvent, SseReader
+from joey.providers.sse import EventReader, NdjsonReader, ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder
 
 _KEEP_ALIVE = "30m"
@@ -55,7 +55,7 @@ class OllamaProvider(LocalServerProvider):
     def _make_decoder(self) -> StreamDecoder:
         return OllamaStreamDecoder(self._service) if self._has_own_wire else super()._make_decoder()
 
-    def _make_reader(self) -> SseReader | NdjsonReader:
+    def _make_reader(self) -> EventReader:
         return NdjsonReader() if self._has_own_wire else super()._make_reader()
 
 

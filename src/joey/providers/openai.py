@@ -47,9 +47,15 @@ class OpenAiProvider(StreamingProvider):
         route: ModelRoute | None = None,
         refusal_memory: RefusalMemory | None = None,
     ) -> None:
-        headers = {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
-        super().__init__(profile, model, http, route, headers, refusal_memory)
+        super().__init__(profile, model, http, route, refusal_memory)
         self._chat_url = self._url
+
+    def _build_headers(self, profile: Profile) -> dict[str, str]:
+        return {"authorization": f"Bearer {profile.api_key}"} if profile.api_key else {}
+
+    @property
+    def _responses_url(self) -> str:
+        return self._chat_url.removesuffix(_CHAT_PATH) + _RESPONSES_PATH
 
     @property
     def _service_id(self) -> str:
@@ -64,15 +70,15 @@ class OpenAiProvider(StreamingProvider):
             return OpenAiRequestBuilder(self._profile, self.model, self._host, refused)
         from joey.providers.responses import ResponsesRequestBuilder
 
-        self._url = self._chat_url.removesuffix(_CHAT_PATH) + _RESPONSES_PATH
+        self._url = self._responses_url
         self._document_key = "output"
         return ResponsesRequestBuilder(self._profile, self.model, self._host, refused)
 
     def _should_use_responses(self, refused: frozenset[str]) -> bool:
-        """By what the model needs. Other services than OpenAI serve its models in their own way."""
+        """By what the model needs. Only OpenAI and Azure serve its models in OpenAI's own way."""
         if RESPONSES in refused:
             return False
-        is_other_service = super()._service_id not in ("openai", f"openai@{self._host}")
+        is_other_service = super()._service_id.partition("@")[0] not in ("openai", "azure")
         return CHAT_COMPLETIONS in refused or (self.model.needs_responses and not is_other_service)
 
     def _make_decoder(self) -> StreamDecoder:

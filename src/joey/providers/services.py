@@ -145,6 +145,10 @@ _RULES_BY_SERVICE = {
         is_reasoning_shared=False, has_thought_tags=True, takes_reasoning_details=True
     ),
 }
+_RULES_BY_SERVICE["azure"] = structs.replace(
+    _RULES_BY_SERVICE["openai"], takes_strict_schemas=False
+)
+_RULES_BY_SERVICE["vertex"] = _RULES_BY_SERVICE["gemini"]
 
 
 def identify_service(provider: str, host: str) -> str:

@@ -9,6 +9,8 @@ again when its event is.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from msgspec import Struct
 
 from joey.core.text import compile_regex
@@ -21,6 +23,11 @@ class ServerSentEvent(Struct, frozen=True):
     event: str
     """Empty when the server did not name it."""
     data: bytes
+
+
+class EventReader(Protocol):
+    def feed(self, data: bytes) -> list[ServerSentEvent]:
+        """The events that these bytes complete."""
 
 
 class NdjsonReader:
@@ -43,7 +50,6 @@ class SseReader:
         self._line_reader: _SseLineReader | None = None
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """The events that these bytes complete."""
         if self._possible_bom is not None:
             data = self._skip_bom(data)
         if self._line_reader is not None:

@@ -32,7 +32,7 @@ from joey.providers.services import (
     UNRECORDED,
     identify_service,
 )
-from joey.providers.sse import NdjsonReader, ServerSentEvent, SseReader
+from joey.providers.sse import EventReader, ServerSentEvent, SseReader
 
 _REFUSING_FAILURES = (
     ProviderFailureKind.INVALID_REQUEST,
@@ -77,22 +77,18 @@ class StreamingProvider(ABC):
         profile: Profile,
         model: ModelInfo,
         http: HttpClient,
-        route: ModelRoute | None,
-        headers: Mapping[str, str],
+        route: ModelRoute | None = None,
         refusal_memory: RefusalMemory | None = None,
     ) -> None:
         self.model = model
         self._profile = profile
         self._http = http
-        self._url = build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
+        self._url = self._build_url(profile)
         self._host = parse_url(self._url).host
         self._service = errors.build_service_info(profile, self._url, route)
-        self._headers = {
-            "content-type": "application/json",
-            "accept": "text/event-stream",
-            "user-agent": "joey",
-            **{name.lower(): value for name, value in (*headers.items(), *profile.headers.items())},
-        }
+        own = {"content-type": "application/json", "accept": "text/event-stream"}
+        headers = own | {"user-agent": "joey"} | self._build_headers(profile) | profile.headers
+        self._headers = {name.lower(): value for name, value in headers.items()}
         self._read_timeout = profile.request_timeout if profile.request_timeout > 0 else None
         self._refusal_memory = refusal_memory
         self._refused: frozenset[str] = frozenset()
@@ -129,6 +125,17 @@ class StreamingProvider(ABC):
         if self._request_builder is not None:
             self._request_builder.model = model
 
+    def _build_url(self, profile: Profile) -> str:
+        return build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
+
+    @abstractmethod
+    def _build_headers(self, profile: Profile) -> dict[str, str]:
+        """Those of every request, with the key if there is one."""
+
+    async def _authorize(self, body: Sequence[bytes]) -> Mapping[str, str]:
+        """The headers of one request; overridden where it is signed, or needs a new token."""
+        return self._headers
+
     @abstractmethod
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
         """`refused`: what the service does not take (`refusals`)."""
@@ -136,7 +143,7 @@ class StreamingProvider(ABC):
     @abstractmethod
     def _make_decoder(self) -> StreamDecoder: ...
 
-    def _make_reader(self) -> SseReader | NdjsonReader:
+    def _make_reader(self) -> EventReader:
         return SseReader()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
@@ -201,9 +208,10 @@ class StreamingProvider(ABC):
     ) -> AsyncGenerator[Chunk, None]:
         """Closing the generator closes the socket."""
         await self._wait_for_rate_limit()
+        headers = await self._authorize(body)
         with errors.redact_errors(self._service):
             response = await self._http.post(
-                self._url, self._headers, body, read_timeout=self._read_timeout
+                self._url, headers, body, read_timeout=self._read_timeout
             )
         async with response:
             with errors.redact_errors(self._service):

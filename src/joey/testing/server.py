@@ -243,7 +243,8 @@ class _ClientConnection(asyncio.Protocol):
             turn = self._server._record_request(request)
         except Exception as error:
             turn = Turn(Fail(400, f"The script cannot answer this: {error!r}"))
-        if request.body.get("stream") is not True:
+        is_raw = request.wire == provider_streams.RAW
+        if request.body.get("stream") is not True and not is_raw:
             await self._send_error(Fail(400, "This server only streams."), request.wire)
             return
         await self._play_turn(turn, request)

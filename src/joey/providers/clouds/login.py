@@ -1,0 +1,72 @@
+"""Logins of clouds: their libraries, loaded when needed, and requests that carry their tokens.
+
+Only signatures, tokens and frames come from these libraries; requests to models go through joey's
+own client. They block, so they run in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+
+from msgspec import structs
+
+from joey.core.text import compile_regex
+from joey.errors import ConfigError, ProviderError, ProviderFailureKind
+from joey.providers.errors import ServiceInfo
+from joey.providers.sse_transport import StreamingProvider
+
+_NAME_RE = compile_regex(r"[a-z0-9](?:[a-z0-9:.-]*[a-z0-9])?")
+_MAX_REASON_CHARS = 600
+
+
+def load_library(module: str, extra: str) -> ModuleType:
+    """Raises ConfigError if it is not installed. It logs only warnings: its details are secret."""
+    logging.getLogger(module.partition(".")[0]).setLevel(logging.WARNING)
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"The provider {extra} needs a library that is not installed:"
+            f" pip install 'joey[{extra}]'"
+        ) from error
+
+
+def check_name(name: str, field: str) -> str:
+    """A region or project, which becomes part of an address. Raises ConfigError."""
+    if not _NAME_RE.fullmatch(name):
+        raise ConfigError(f"{name!r} is no {field} of a cloud.", field=field, value=name)
+    return name
+
+
+def build_login_error(
+    service: ServiceInfo, error: Exception, advice: str, *, is_network: bool
+) -> ProviderError:
+    """The error for a login that gave no token, perhaps because its service was not reached."""
+    reason = service.redact(" ".join(str(error).split()))[:_MAX_REASON_CHARS]
+    if is_network:
+        text = (
+            f"The {service.login} for {service.label} could not be renewed. Try again. ({reason})"
+        )
+        return ProviderError(text, failure=ProviderFailureKind.NETWORK)
+    text = f"There is no {service.login} for {service.label}. {advice} ({reason})"
+    return ProviderError(text, failure=ProviderFailureKind.AUTH)
+
+
+class TokenProvider(StreamingProvider):
+    """A provider whose requests carry a token that expires; with a key, they carry that."""
+
+    async def _authorize(self, body: Sequence[bytes]) -> Mapping[str, str]:
+        if not self._service.login:
+            return self._headers
+        token = await asyncio.to_thread(self._fetch_token)
+        self._service = structs.replace(self._service, secrets=(*self._profile.secrets, token))
+        return {**self._headers, "authorization": f"Bearer {token}"}
+
+    @abstractmethod
+    def _fetch_token(self) -> str:
+        """One that is valid now. Raises ProviderError, ConfigError."""
