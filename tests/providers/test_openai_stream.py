@@ -439,3 +439,22 @@ def test_the_text_of_a_refusal_is_shown() -> None:
     assert read(delta(content=None, refusal="I cannot do that.")) == [
         TextChunk("I cannot do that.")
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"),
+    [
+        (1002, ProviderFailureKind.RATE_LIMIT),
+        (1008, ProviderFailureKind.QUOTA),
+        (1013, ProviderFailureKind.OVERLOAD),
+        (1039, ProviderFailureKind.CONTEXT_OVERFLOW),
+    ],
+)
+def test_an_error_of_minimax_is_one_with_any_status(
+    status: int, failure: ProviderFailureKind
+) -> None:
+    base_resp = {"status_code": status, "status_msg": "sorry"}
+    with pytest.raises(ProviderError, match=rf"sorry \({status}\)") as caught:
+        read({"choices": None, "base_resp": base_resp})
+    assert caught.value.failure is failure
+    assert read({"choices": None, "base_resp": {"status_code": 0, "status_msg": ""}}) == []

@@ -121,6 +121,17 @@ _STATUS_BY_CODE: dict[str, int] = {
 """The status that an error inside a stream would have had."""
 
 
+_CODE_BY_MINIMAX_STATUS = {
+    1002: "rate_limit_exceeded",
+    1004: "authentication_error",
+    1008: "insufficient_quota",
+    1026: "content_filter",
+    1027: "content_filter",
+    1039: "context_length_exceeded",
+    2013: "invalid_request_error",
+}
+
+
 class ServiceInfo(Struct, frozen=True):
     """Whom we talk to, as far as messages need it."""
 
@@ -227,6 +238,15 @@ def build_stream_error(service: ServiceInfo, error: Any) -> ProviderError:
     status = said.status or _STATUS_BY_CODE.get(said.code or "", 500)
     body = msgspec.json.encode(error)
     return _build_provider_error(service, status, said, _find_retry_delay(body), body.decode())
+
+
+def find_minimax_error(base_resp: Any) -> dict[str, str] | None:
+    """The error in MiniMax's `base_resp`, which its replies have with any HTTP status."""
+    match base_resp:
+        case {"status_code": int(status), "status_msg": str(message)} if status:
+            code = _CODE_BY_MINIMAX_STATUS.get(status, "api_error")
+            return {"code": code, "message": f"{message} ({status})"}
+    return None
 
 
 def build_malformed_response_error(service: ServiceInfo, description: str) -> ProviderError:

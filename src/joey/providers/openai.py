@@ -155,6 +155,7 @@ class _StreamChunk(Struct):
     choices: list[_StreamChoice] | None = None
     usage: _OpenAiUsage | None = None
     error: Any = None
+    base_resp: Any = None
 
 
 _decode_chunk = msgspec.json.Decoder(_StreamChunk).decode
@@ -177,8 +178,8 @@ class OpenAiStreamDecoder(StreamDecoder):
             self.is_answer_complete = self.is_stream_finished = True
             return self._reasoning_merger.take_chunks()
         said = self._parse_chunk(event)
-        if said.error:
-            raise errors.build_stream_error(self._service, said.error)
+        if error := said.error or errors.find_minimax_error(said.base_resp):
+            raise errors.build_stream_error(self._service, error)
         chunks: list[msg.Chunk] = []
         if said.choices:
             choice = said.choices[0]

@@ -271,7 +271,8 @@ class StreamingProvider(ABC):
             problem = "a JSON document instead of a stream"
             body = await response.read_all(_MAX_DOCUMENT_BYTES)
             document = _parse_object(body)
-            if error := document.get("error"):
+            error = document.get("error") or errors.find_minimax_error(document.get("base_resp"))
+            if error:
                 raise errors.build_stream_error(self._service, error)
             if self._document_key in document:
                 return body
