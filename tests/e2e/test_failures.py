@@ -225,3 +225,27 @@ async def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_up(joey
     assert "1 s" in tool_result or "1 second" in tool_result
     left = [p for p in psutil.process_iter(["cmdline"]) if "987.25" in (p.info["cmdline"] or [])]
     assert left == []
+
+
+@pytest.mark.requirement("front:trouble:key-and-model")
+async def test_a_wrong_key_of_a_profile_is_not_blamed_on_the_variable(joey: Joey) -> None:
+    async with ModelServer([Turn(fail(401, "invalid x-api-key"))]) as server:
+        profile = {"provider": "anthropic", "model": "m", "baseUrl": server.url, "apiKey": KEY}
+        joey.home.mkdir(exist_ok=True)
+        (joey.home / "profiles.json").write_text(json.dumps({"profiles": {"work": profile}}))
+        env = joey.env | {"ANTHROPIC_API_KEY": "another-key"}
+        finished = await joey.run("-p", "hi", env=env)
+    assert finished.code == 78
+    assert "`apiKey` of the profile 'work'" in finished.err
+    assert "joey profiles set work apiKey" in finished.err
+    assert "ANTHROPIC_API_KEY" not in finished.err
+
+
+@pytest.mark.requirement("front:trouble:key-and-model")
+async def test_the_variable_that_had_the_wrong_key_is_named(joey: Joey) -> None:
+    async with ModelServer([Turn(fail(401, "API key not valid"))]) as server:
+        env = joey.env | {"GOOGLE_API_KEY": KEY}
+        flags = ("--provider", "gemini", "--base-url", f"{server.url}/v1", "-m", "m")
+        finished = await joey.run("-p", "hi", *flags, env=env)
+    assert finished.code == 78
+    assert "It is that of the variable GOOGLE_API_KEY" in finished.err
