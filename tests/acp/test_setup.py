@@ -8,7 +8,7 @@ from tests.front.terminal import terminal
 
 async def test_setup_begins_as_joey_does_at_a_terminal(joey: Joey) -> None:
     async with terminal(joey, "acp", "--setup") as screen:
-        await screen.until("set a key in the environment")
+        await screen.until("set an API key in the environment")
 
 
 async def test_without_an_editor_it_says_who_starts_it(joey: Joey) -> None:

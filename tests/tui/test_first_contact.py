@@ -79,7 +79,7 @@ def read_profiles(joey: Joey) -> Any:
 @pytest.mark.requirement("front:screen:key-checked")
 async def test_a_key_is_checked_before_it_is_kept(joey: Joey) -> None:
     async with gateway("good-key") as service, terminal(joey) as shown:
-        await shown.until("There are three ways to go on:", "joey demo", "Where is your model?")
+        await shown.until("There are three ways to continue:", "joey demo", "Where is your model?")
         await shown.type("another address")
         await shown.press("Enter")
         await shown.until("Address")

@@ -188,7 +188,8 @@ def _format_no_model_message(kinds: Sequence[ProviderSpec]) -> str:
     others = " and others" if len(variables) > 3 else ""
     return (
         "No model is configured. There are three ways to continue:\n"
-        f"  1. set an API key in the environment ({', '.join(variables[:3])}{others});\n"
+        f"  1. set an API key in the environment ({', '.join(variables[:3])}{others}), or run"
+        " `joey` at a terminal, which asks for one;\n"
         "  2. start a model server on this machine, such as Ollama, and name it with --provider or"
         " --base-url, and its model with --model;\n"
         "  3. run `joey demo`, which needs neither a key nor a network.\n"

@@ -54,7 +54,7 @@ class Startup(Struct, frozen=True, kw_only=True):
 
 WELCOME_TITLE = "Welcome to joey."
 WELCOME_TEXT = """\
-It needs a model to talk to. There are three ways to go on:
+It needs a model to talk to. There are three ways to continue:
   1. choose a service below and paste a key; it is checked with one free request;
   2. start a model server on this machine (Ollama, LM Studio, llama.cpp, vLLM) and choose it;
   3. leave with Esc and run `joey demo`, which needs neither key nor network.
