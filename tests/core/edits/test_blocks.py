@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from joey.core.edits.search_replace import (
+from joey.core.edits.block_parser import (
     BLOCK_FORMAT,
     MalformedDiff,
     SearchReplaceBlock,

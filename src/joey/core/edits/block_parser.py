@@ -1,0 +1,239 @@
+"""Parser of SEARCH/REPLACE blocks.
+
+    <<<<<<< SEARCH
+    :start_line:<n>
+    -------
+    text to find
+    =======
+    text to put there
+    >>>>>>> REPLACE
+
+One pass over the lines of a diff has three states (outside, in SEARCH, in REPLACE) and either
+collects the blocks or reports the line at which the format was violated. Lines that look like a
+marker but belong to the file are written with a backslash in front. A diff without such blocks may
+have markers of another length or Cline's, or be a unified diff of the file; it is read where that
+is plain.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from msgspec import Struct
+
+from joey.core.text import (
+    compile_regex,
+)
+
+BLOCK_FORMAT = """\
+<<<<<<< SEARCH
+:start_line:<number of the first line to replace>
+-------
+<the lines as they are in the file>
+=======
+<the lines that take their place>
+>>>>>>> REPLACE"""
+
+_SEARCH_MARKER_RE = compile_regex(r"<{7,8} SEARCH>?")
+_REPLACE_MARKER_RE = compile_regex(r">{7,8} REPLACE<?")
+_SEPARATOR_MARKER = "======="
+_START_LINE_RE = compile_regex(r":start_line:\s*(\d{1,9})?")
+_END_LINE_RE = compile_regex(r":end_line:\s*\d*")
+_OTHER_SEARCH_MARKER_RE = compile_regex(r"(?:<{3,12}|-{3,12}) ?SEARCH>?")
+_OTHER_SEPARATOR_RE = compile_regex(r"={3,12}")
+_OTHER_REPLACE_MARKER_RE = compile_regex(r"(?:>{3,12}|\+{3,12}) ?REPLACE<?")
+_HUNK_RE = compile_regex(r"@@(?: -(\d{1,9})(?:,\d+)? \+\d+(?:,\d+)?)?(?: @@.*| .*)?")
+_FENCED_DIFF_RE = compile_regex(r"```(?:diff|patch)?[ \t]*\n(.*)\n```[ \t]*", re.DOTALL)
+_FILE_START_RE = compile_regex(r"\n--- .*\n\+\+\+ .*\n@@")
+_FILE_HEADERS = ("diff ", "index ", "--- ", "+++ ", "new file mode", "old mode", "new mode")
+_ESCAPED_MARKER_RE = compile_regex(
+    r"^([ \t]*)\\(?=<<<<<<<|=======|>>>>>>>|-------|:start_line:|:end_line:)", re.MULTILINE
+)
+
+
+class SearchReplaceBlock(Struct, frozen=True):
+    search: str
+    replace: str
+    start_line: int | None = None
+    """Where the model says that the text begins, counted from 1."""
+
+
+class MalformedDiff(Struct, frozen=True):
+    """The diff is not a sequence of blocks; nothing of it may be applied."""
+
+    message: str
+
+
+class _BlockParserState(StrEnum):
+    OUTSIDE = "<<<<<<< SEARCH"
+    """The marker that each state waits for is its value."""
+    IN_SEARCH = "======="
+    IN_REPLACE = ">>>>>>> REPLACE"
+
+
+def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
+    lines = [line.removesuffix("\r") for line in diff.split("\n")]
+    markers = [_find_awaiting_state(line.strip()) for line in lines]
+    if _BlockParserState.OUTSIDE not in markers:
+        markers = _find_other_markers(lines) or markers
+    # As many ends as beginnings and a separator for each: then a stray one belongs to a file.
+    count = markers.count(_BlockParserState.OUTSIDE)
+    counts_add_up = count == markers.count(_BlockParserState.IN_REPLACE) and (
+        markers.count(_BlockParserState.IN_SEARCH) >= count
+    )
+    state = _BlockParserState.OUTSIDE
+    search: list[str] = []
+    replace: list[str] = []
+    blocks: list[SearchReplaceBlock] = []
+    for number, (line, awaited_in) in enumerate(zip(lines, markers, strict=True), 1):
+        if awaited_in is not state:
+            if problem := _find_marker_problem(
+                line.strip(), number, state, awaited_in, counts_add_up
+            ):
+                return MalformedDiff(problem)
+            if state is not _BlockParserState.OUTSIDE:
+                (search if state is _BlockParserState.IN_SEARCH else replace).append(line)
+            continue
+        match state:
+            case _BlockParserState.OUTSIDE:
+                state, search, replace = _BlockParserState.IN_SEARCH, [], []
+            case _BlockParserState.IN_SEARCH:
+                state = _BlockParserState.IN_REPLACE
+            case _BlockParserState.IN_REPLACE:
+                blocks.append(_build_block(search, replace))
+                state = _BlockParserState.OUTSIDE
+    if state is not _BlockParserState.OUTSIDE:
+        return MalformedDiff(
+            f"The diff ends in the middle of a block: `{state}` was still expected."
+            f" A block looks like this:\n\n{BLOCK_FORMAT}"
+        )
+    if not blocks and (hunks := _parse_unified_diff(lines)):
+        return hunks
+    if not blocks:
+        return MalformedDiff(
+            f"Invalid diff format: there is no block in it. Expected:\n\n{BLOCK_FORMAT}"
+        )
+    return tuple(blocks)
+
+
+def _find_other_markers(lines: list[str]) -> list[_BlockParserState | None] | None:
+    """What each line is in blocks with other markers; None if it is not plain."""
+    markers = [
+        next(
+            (state for state, form in _OTHER_MARKERS.items() if form.fullmatch(line.strip())), None
+        )
+        for line in lines
+    ]
+    found = [marker for marker in markers if marker is not None]
+    expected = list(_OTHER_MARKERS) * (len(found) // len(_OTHER_MARKERS))
+    return markers if found and found == expected else None
+
+
+_OTHER_MARKERS = {
+    _BlockParserState.OUTSIDE: _OTHER_SEARCH_MARKER_RE,
+    _BlockParserState.IN_SEARCH: _OTHER_SEPARATOR_RE,
+    _BlockParserState.IN_REPLACE: _OTHER_REPLACE_MARKER_RE,
+}
+
+
+def _parse_unified_diff(lines: list[str]) -> tuple[SearchReplaceBlock, ...]:
+    """The hunks of a unified diff of one file as blocks; nothing if it is none."""
+    blocks: list[SearchReplaceBlock] = []
+    hunk: re.Match[str] | None = None
+    old: list[str] = []
+    new: list[str] = []
+
+    def end_hunk() -> None:
+        while old[-1:] == [""] == new[-1:]:  # may only separate hunks
+            old.pop()
+            new.pop()
+        if hunk is not None:
+            start_line = int(hunk[1]) if hunk[1] else None
+            blocks.append(SearchReplaceBlock("\n".join(old), "\n".join(new), start_line or None))
+        old.clear()
+        new.clear()
+
+    text = "\n".join(lines).strip("\n")
+    fenced = _FENCED_DIFF_RE.fullmatch(text)
+    if _FILE_START_RE.search(text, text.find("@@") + 1):  # hunks of another file
+        return ()
+    for line in (fenced[1] if fenced else text).split("\n"):
+        if header := _HUNK_RE.fullmatch(line):
+            end_hunk()
+            hunk = header
+        elif hunk is None:
+            if line.strip() and not line.startswith(_FILE_HEADERS):
+                return ()
+        elif not line or line[0] in " +-":
+            if not line.startswith("+"):
+                old.append(line[1:])
+            if not line.startswith("-"):
+                new.append(line[1:])
+        elif not line.startswith("\\"):
+            return ()
+    end_hunk()
+    return tuple(blocks)
+
+
+def _find_awaiting_state(marker: str) -> _BlockParserState | None:
+    """The state that a marker ends; None: the line is none."""
+    if marker == _SEPARATOR_MARKER:
+        return _BlockParserState.IN_SEARCH
+    if _SEARCH_MARKER_RE.fullmatch(marker):
+        return _BlockParserState.OUTSIDE
+    return _BlockParserState.IN_REPLACE if _REPLACE_MARKER_RE.fullmatch(marker) else None
+
+
+def _build_block(search: list[str], replace: list[str]) -> SearchReplaceBlock:
+    start_line, rest = None, search
+    # A rule without a line number before it, and in front of the new lines too, is the file's own.
+    if search[:1] == ["-------"] == replace[:1]:
+        return SearchReplaceBlock(_unescape_markers(search), _unescape_markers(replace))
+    if rest and (match := _START_LINE_RE.fullmatch(rest[0].strip())):
+        start_line = int(match[1]) if match[1] else None
+        rest = rest[1:]
+    if rest and _END_LINE_RE.fullmatch(rest[0].strip()):
+        rest = rest[1:]
+    if rest and rest[0].rstrip() == "-------":
+        rest = rest[1:]
+    return SearchReplaceBlock(
+        _unescape_markers(rest), _unescape_markers(replace), start_line or None
+    )
+
+
+def _unescape_markers(lines: list[str]) -> str:
+    return _ESCAPED_MARKER_RE.sub(r"\1", "\n".join(lines))
+
+
+def _find_marker_problem(
+    marker: str,
+    number: int,
+    state: _BlockParserState,
+    awaited_in: _BlockParserState | None,
+    counts_add_up: bool,
+) -> str | None:
+    """What is wrong with finding this line in this state, if anything is."""
+    is_separator = awaited_in is _BlockParserState.IN_SEARCH
+    if awaited_in and not (is_separator and counts_add_up):
+        return (
+            f"Malformed diff at line {number}: found `{marker}` where `{state}` was expected."
+            f" Each block must look like this:\n\n{BLOCK_FORMAT}"
+        )
+    if awaited_in or marker.startswith(("<<<<<<<", ">>>>>>>")):
+        return (
+            f"Line {number} of the diff is `{marker}`, which looks like a merge conflict marker in"
+            f" the file, while `{state}` was expected. If the file really has this line, put a"
+            f" backslash in front of it, in SEARCH and in REPLACE alike: `\\{marker}`. Otherwise"
+            f" use the markers of a block exactly:\n\n{BLOCK_FORMAT}"
+        )
+    in_replace = state is _BlockParserState.IN_REPLACE
+    if not in_replace or not marker.startswith((":start_line:", ":end_line:")):
+        return None
+    return (
+        f"Line {number} of the diff has `{marker}` in a REPLACE part. Line markers belong to the"
+        " SEARCH part only.\n\n"
+        "Right:\n<<<<<<< SEARCH\n:start_line:5\n-------\nold\n=======\nnew\n>>>>>>> REPLACE\n\n"
+        "Wrong:\n<<<<<<< SEARCH\nold\n=======\n:start_line:5\nnew\n>>>>>>> REPLACE\n\n"
+        f"If the file really has this line, write `\\{marker}`."
+    )
