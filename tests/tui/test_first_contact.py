@@ -83,7 +83,9 @@ async def test_a_key_is_checked_before_it_is_kept(joey: Joey) -> None:
         await shown.type("another address")
         await shown.press("Enter")
         await shown.until("Address")
-        await shown.send(service.url)
+        await shown.send("foo bar")
+        await shown.until("is not an http:// or https:// address")
+        await shown.send(service.url.removeprefix("http://").removesuffix("/v1"))
         await shown.until(f"Key for {service.url}")
         await shown.send("bad-key")
         await shown.until(f"{service.url} does not accept this key (status 401)")
@@ -100,6 +102,24 @@ async def test_a_key_is_checked_before_it_is_kept(joey: Joey) -> None:
         "apiKey": "good-key",
     }
     assert read_profiles(joey) == {"profiles": {"default": kept}, "active": "default"}
+
+
+async def test_an_address_where_nothing_answers_is_not_kept(joey: Joey) -> None:
+    async with gateway("any") as service:
+        pass
+    async with screen(joey) as shown:
+        await shown.until("Where is your model?")
+        await shown.type("another address")
+        await shown.press("Enter")
+        await shown.until("Address")
+        await shown.send(service.url)
+        await shown.until("Enter alone: no key")
+        await shown.press("Enter")
+        await shown.until("Nothing answers at", "Key for")
+        await shown.press("Escape")
+        await shown.until("Where is your model?")
+        await shown.press("Escape")
+    assert not (joey.home / "profiles.json").exists()
 
 
 async def test_the_page_where_keys_are_made_is_named(joey: Joey) -> None:

@@ -13,9 +13,10 @@ from joey.config.home import resolve_home_and_env
 from joey.config.profiles import DEFAULT_PROFILE_NAME, load_profiles
 from joey.core.models import MIN_WINDOW_TOKENS
 from joey.core.settings import ModelRoute, Profile
-from joey.errors import UserError
+from joey.errors import ProviderError
 from joey.providers.catalog import find_provider_spec
 from joey.providers.http_client import HttpClient
+from joey.providers.http_connection import parse_url
 from joey.providers.server_advice import get_window_advice
 from joey.providers.server_facts import ServerClient, ask_about_model
 
@@ -72,13 +73,16 @@ async def check_key(
     *,
     env: Mapping[str, str] = os.environ,
 ) -> KeyCheck:
-    """Ask the service for its models, which costs nothing. Raises ConfigError: this is no key."""
+    """Ask the service for its models, which costs nothing. Raises ConfigError: this is no key;
+    ProviderError: nothing answers at an address that the user has named."""
     profile = Profile(
         provider=provider, base_url=base_url, api_key=parse_pasted_key(key) if key else None
     )
     try:
         answer = await _request_with_key(profile, env)
-    except UserError as error:
+    except ProviderError as error:
+        if base_url is not None:
+            raise
         return KeyCheck(message=f"The key could not be checked. {error}")
     # Gemini answers 400 where others answer 401.
     is_refused = answer.status in _REFUSED_STATUSES or (
@@ -90,6 +94,13 @@ async def check_key(
     if answer.status != 200:
         return KeyCheck(message=f"The key could not be checked (status {answer.status}).")
     return KeyCheck(models=tuple(parse_model_names(answer) or ()))
+
+
+def normalize_address(text: str) -> str:
+    """An address as a profile takes it: `localhost:1234` is `http://localhost:1234/v1`. Raises
+    ConfigError."""
+    url = text if "://" in text else f"http://{text}"
+    return f"{url.rstrip('/')}/v1" if parse_url(url).path == "/" else url
 
 
 async def _request_with_key(profile: Profile, env: Mapping[str, str]) -> HttpGetResponse:

@@ -160,6 +160,9 @@ class Host(CompletionSource, Protocol):
     async def list_providers(self) -> tuple[ProviderOption, ...]:
         """Those that run on this machine first."""
 
+    def describe_address(self, text: str) -> ProviderOption:
+        """The service at an address that the user has typed."""
+
     async def check_key(self, provider: ProviderOption, key: str) -> KeyCheckResult:
         """By one request that costs nothing."""
 

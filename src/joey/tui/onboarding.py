@@ -81,7 +81,7 @@ async def set_up_provider(app: JoeyApp) -> str | None:
             continue
         key, listed = "", provider.models
         if provider.needs_key:
-            entered = await enter_key(app, provider)
+            entered = await enter_key(app, provider, is_optional=provider.base_url is not None)
             if entered is None:
                 continue
             key, listed = entered
@@ -132,19 +132,25 @@ def _describe_provider(provider: ProviderOption) -> str:
 
 async def _enter_address(app: JoeyApp) -> ProviderOption | None:
     hint = "such as http://192.168.0.5:8000/v1, Enter · Esc goes back"
-    address = await app.dialog_area.pick(LinePrompt("Address", hint))
-    return None if address is None else ProviderOption("openai", needs_key=True, base_url=address)
+    while (text := await app.dialog_area.pick(LinePrompt("Address", hint))) is not None:
+        try:
+            return app.host.describe_address(text)
+        except UserError as error:
+            app.conversation.show_error(str(error))
+    return None
 
 
-async def enter_key(app: JoeyApp, provider: ProviderOption) -> tuple[str, tuple[str, ...]] | None:
+async def enter_key(
+    app: JoeyApp, provider: ProviderOption, *, is_optional: bool = False
+) -> tuple[str, tuple[str, ...]] | None:
     """A key that the service does not refuse, and the models to choose from. None: the user
     left."""
-    where = f" · made at {provider.key_page}" if provider.key_page else ""
-    optional = ", or Enter for none" if provider.base_url else ""
-    hint = f"paste it{optional}, Enter · it is not shown · Esc goes back{where}"
+    where = f" · keys are made at {provider.key_page}" if provider.key_page else ""
+    none = " (Enter alone: no key)" if is_optional else ""
+    hint = f"paste it, then Enter{none} · it is not shown · Esc goes back{where}"
     while True:
         title = f"Key for {provider.base_url or provider.name}"
-        prompt = LinePrompt(title, hint, secret=True, allow_empty=bool(provider.base_url))
+        prompt = LinePrompt(title, hint, secret=True, allow_empty=is_optional)
         if (key := await app.dialog_area.pick(prompt)) is None:
             return None
         app.status_line.set_activity("checking the key")

@@ -387,6 +387,10 @@ class LocalAppHost:
     async def list_providers(self) -> tuple[ProviderOption, ...]:
         return await info_cards.list_providers(os.environ)
 
+    def describe_address(self, text: str) -> ProviderOption:
+        address = provider_setup.normalize_address(text)
+        return ProviderOption("openai", needs_key=True, base_url=address)
+
     async def check_key(self, provider: ProviderOption, key: str) -> KeyCheckResult:
         checked = await provider_setup.check_key(provider.name, key, provider.base_url)
         return KeyCheckResult(checked.is_refused, checked.message, checked.models)
