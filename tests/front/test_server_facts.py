@@ -173,7 +173,10 @@ async def test_a_running_server_is_offered_where_no_model_is_chosen(joey: Joey) 
         offline = await joey.run("doctor", "--json", "--offline")
     model = {each["name"]: each for each in done.json["findings"]}["Model"]
     assert (done.code, model["status"]) == (0, "warn")
-    assert "Type joey --profile my-vllm -m my-model" in model["advice"]
+    assert model["advice"] == (
+        "Type joey --profile my-vllm -m my-model, or make it the default:"
+        " joey profiles set my-vllm model my-model"
+    )
     assert offline.code == 1
 
 

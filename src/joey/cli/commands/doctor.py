@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from msgspec import structs
 
-from joey.cli.commands import doctor_checks
+from joey.cli.commands import doctor_checks, doctor_models
 from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck
 from joey.cli.exit_codes import ExitCode
 from joey.cli.logs import redact
@@ -44,9 +44,9 @@ HEALTH_CHECKS: tuple[HealthCheck, ...] = (
     HealthCheck("Profiles", doctor_checks.check_profiles, doctor_checks.repair_profiles),
     HealthCheck("Model catalogue", doctor_checks.check_model_catalog),
     HealthCheck("Keys", doctor_checks.check_api_keys),
-    HealthCheck("Local models", doctor_checks.check_local_servers, needs_network=True),
-    HealthCheck("Model", doctor_checks.check_model, run_offline=doctor_checks.check_model_offline),
-    HealthCheck("Connection", doctor_checks.check_connection, needs_network=True),
+    HealthCheck("Local models", doctor_models.check_local_servers, needs_network=True),
+    HealthCheck("Model", doctor_models.check_model, run_offline=doctor_models.check_model_offline),
+    HealthCheck("Connection", doctor_models.check_connection, needs_network=True),
 )
 
 
