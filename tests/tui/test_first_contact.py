@@ -12,12 +12,15 @@ import pytest
 from msgspec import Struct, structs
 
 from joey.app import models
+from joey.testing.script import Turn, call, fail
+from joey.testing.server import ModelServer
 from tests.front.binary import Joey
 from tests.front.local_server import Answer, finish, local_model_server, refuse
 from tests.front.small_web import OLLAMA, small_web
 from tests.front.test_served_models import ADVICE, N_KEEP, OVERFLOWS, pages_of, run_ollama
 from tests.tui.headless import screen
 from tests.tui.tmux import needs_tmux, terminal
+from tests.tui.turns import done
 
 REFUSAL = {
     "error": {
@@ -351,3 +354,27 @@ async def test_lm_studio_that_loads_a_model_with_a_small_window(
             await shown.press("Enter")
             await shown.until("has a window of 4,096 tokens", ADVICE["lmstudio"])
             assert len(server.chats) == 1
+
+
+@pytest.mark.requirement("front:screen:key-replaced")
+async def test_the_key_of_a_subtask_is_replaced_in_place(joey: Joey) -> None:
+    joey.settings(sandbox="off", autoApprovalEnabled=True, alwaysAllowSubtasks=True)
+    delegate = call("new_task", {"mode": "code", "message": "a part of it"})
+    turns = [Turn(delegate), Turn(fail(401, "invalid x-api-key")), done("The part."), done()]
+    async with ModelServer(turns) as server:
+        profile = {
+            "provider": "anthropic",
+            "model": "m",
+            "baseUrl": server.url,
+            "apiKey": "old-key",
+        }
+        (joey.home / "profiles.json").write_text(json.dumps({"profiles": {"own": profile}}))
+        async with screen(joey, "do it", size=(120, 40)) as shown:
+            await shown.until("The request failed", "for a subtask", "3 Enter another key")
+            await shown.answer("3")
+            await shown.until("Key for")
+            await shown.send("new-key")
+            await shown.until("All done.")
+        keys = [request.headers.get("x-api-key") for request in server.requests]
+    assert keys[:2] == ["old-key", "old-key"]
+    assert set(keys[2:]) == {"new-key"}
