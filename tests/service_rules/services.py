@@ -549,6 +549,9 @@ def _check_bedrock(request: Request) -> Fail | None:
         return fail_aws(404, "UnknownOperationException", request.path)
     if found := converse.find_model_violations(request.body, BEDROCK.model):
         return fail_aws(400, "ValidationException", "; ".join(found))
+    if b'"toolUse":' in request.raw and "toolConfig" not in request.body:
+        text = "The toolConfig field must be defined when using toolUse content blocks."
+        return fail_aws(400, "ValidationException", text)
     return None
 
 

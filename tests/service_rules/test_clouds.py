@@ -194,6 +194,39 @@ async def test_a_passing_failure_of_bedrock_is_tried_again(joey: Joey, first: Tu
     assert (finished.code, finished.out, len(requests)) == (0, "All done.\n", 2), finished.err
 
 
+@pytest.mark.parametrize(
+    ("refusal", "name"),
+    [
+        (
+            fail_aws(400, "ValidationException", "output_config: Extra inputs are not permitted"),
+            "outputConfig",
+        ),
+        (fail_aws(400, "ValidationException", "`top_p` is not supported by this model"), "topP"),
+        (
+            fail_aws(
+                403,
+                "AccessDeniedException",
+                "You invoked an unsupported model or your request did not allow prompt caching.",
+            ),
+            "cachePoint",
+        ),
+    ],
+)
+async def test_what_a_model_of_bedrock_refuses_is_left_out(
+    joey: Joey, refusal: Fail, name: str
+) -> None:
+    def answer(request: Request) -> Turn:
+        return Turn(refusal) if f'"{name}":'.encode() in request.raw else done()
+
+    async with ModelServer(answer, raw_paths=BEDROCK.raw_paths) as server:
+        profile = {"provider": "bedrock", "model": BEDROCK.model, "baseUrl": server.url}
+        write_profile(joey, profile | {"apiKey": "k", "topP": 0.9, "reasoningEffort": "low"})
+        for _ in range(2):
+            finished = await joey.run("-p", "go", env={**joey.env, "AWS_REGION": REGION})
+            assert (finished.code, finished.out) == (0, "All done.\n"), finished.err
+        assert len(server.requests) == 3
+
+
 @pytest.mark.requirement("providers:clouds:library")
 @pytest.mark.parametrize(
     ("provider", "library"),
@@ -265,7 +298,8 @@ async def test_doctor_says_whether_a_cloud_can_be_reached_and_used(
         found = await joey.run("doctor", "--json")
         assert f"{provider} answers (200)" in found.out
         write_profile(joey, {"provider": provider, "model": "m", "region": "x/y"})
-        assert "there is no way to it" in (await joey.run("doctor", "--json")).out
+        advice = "AZURE_OPENAI_ENDPOINT" if provider == "azure" else "is no region of a cloud"
+        assert advice in (await joey.run("doctor", "--json")).out
         listed = await joey.run("models", "--provider", provider)
         assert "Traceback" not in listed.err
 

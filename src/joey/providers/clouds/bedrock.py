@@ -15,7 +15,7 @@ import msgspec
 from msgspec import structs
 
 from joey.core.settings import Profile
-from joey.errors import ConfigError
+from joey.errors import ConfigError, ProviderError
 from joey.providers import errors
 from joey.providers.clouds.converse import ConverseRequestBuilder, ConverseStreamDecoder
 from joey.providers.clouds.login import build_login_error, check_name, load_library
@@ -25,6 +25,8 @@ from joey.providers.sse import ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder, StreamingProvider
 
 _SIGNING_NAME = "bedrock"
+_CACHE_MARKS = "cache_control"
+_OTHER_NAMES = {b'"outputConfig":': b'"output_config":', b'"topP":': b'"top_p":'}
 _ADVICE = "Run `aws login` or `aws configure`, or set AWS_BEARER_TOKEN_BEDROCK."
 
 
@@ -91,6 +93,14 @@ class BedrockProvider(StreamingProvider):
 
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
         return ConverseRequestBuilder(self._profile, self.model, self._host, refused)
+
+    def _find_refused_name(self, error: ProviderError, sent: bytes) -> str | None:
+        """Bedrock quotes the model's words, which have other names than Converse."""
+        if "prompt caching" in error.response and b'"cachePoint":' in sent:
+            return _CACHE_MARKS
+        for name, own_name in _OTHER_NAMES.items():
+            sent = sent.replace(name, own_name)
+        return super()._find_refused_name(error, sent)
 
     def _make_decoder(self) -> StreamDecoder:
         return ConverseStreamDecoder(self._service)

@@ -63,12 +63,12 @@ class ConverseRequestBuilder(AnthropicRequestBuilder):
         blocks = [_convert_block(block) for block in self._list_sent_blocks(message)]
         if not blocks:
             return b""
-        if mark and "cachePoint" not in self._refused:
+        if mark and "cache_control" not in self._refused:
             blocks.append(_CACHE_POINT)
         return encode_json({"role": message.role, "content": blocks})
 
     def _encode_system(self, system: str) -> bytes:
-        is_marked = self.model.supports_prompt_cache and "cachePoint" not in self._refused
+        is_marked = self.model.supports_prompt_cache and "cache_control" not in self._refused
         blocks = [{"text": system}, _CACHE_POINT] if is_marked else [{"text": system}]
         return b',"system":' + encode_json(blocks)
 
