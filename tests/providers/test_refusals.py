@@ -13,6 +13,7 @@ from joey.providers.refusals import (
 )
 from joey.providers.services import (
     CALL_IDS,
+    CONTENT_PARTS,
     IMAGES,
     MISSING_REASONING,
     REFUSED_WITH_IMAGES,
@@ -216,3 +217,19 @@ def test_openrouter_refuses_a_parameter_with_404() -> None:
     assert find_refused_name(404, text, sent, OPTIONAL_NAMES, frozenset()) == "tool_choice"
     unknown = "No endpoints found for foo/bar. 'tool_choice' is not supported"
     assert find_refused_name(404, unknown, sent, OPTIONAL_NAMES, frozenset()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Unable to tokenize message: Invalid 'content' type. Expected one of: ['str'], got list.",
+        "('messages.1.content' : value must be a string)",
+        "body.messages.0.user.content : Input should be a valid string",
+        "Invalid type for 'messages[0].content': expected a string, but got an array instead",
+    ],
+)
+def test_texts_are_joined_where_a_list_of_them_is_refused(text: str) -> None:
+    sent = b'{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}'
+    assert find_refused_name(400, text, sent, OPTIONAL_NAMES, frozenset()) == CONTENT_PARTS
+    known = frozenset({CONTENT_PARTS})
+    assert find_refused_name(400, text, sent, OPTIONAL_NAMES, known) is None

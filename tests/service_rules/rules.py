@@ -153,6 +153,15 @@ def _check_template_alternates(body: Body, issued: Issued) -> Iterator[Violation
 TEMPLATE_ALTERNATES = Rule("template alternates", _check_template_alternates, _append_user)
 
 
+def _check_text_content(body: Body, issued: Issued) -> Iterator[Violation]:
+    for message in body["messages"]:
+        if isinstance(message["content"], list):
+            yield Violation("Invalid 'content' type. Expected one of: ['str'], got list.")
+
+
+TEXT_CONTENT = Rule("text content", _check_text_content, _append_user)
+
+
 # Ids ----------------------------------------------------------------------------------------
 
 

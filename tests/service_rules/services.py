@@ -522,8 +522,15 @@ MINIMAX = Service(
     reasoning="<think>",
     echoed_reasoning="content",
 )
+SAMBANOVA = Service(
+    name="sambanova",
+    model="DeepSeek-V3.1",
+    rules=(*_OPENAI_WIRE, r.TEXT_CONTENT, r.PLAIN_SCHEMAS, r.sampling_rule()),
+    fail=fail_openai,
+    reasoning="reasoning",
+)
 _COMPATIBLE_NAMES = (
-    *("sambanova", "baseten", "requesty", "unbound", "litellm", "vercel-ai-gateway"),
+    *("baseten", "requesty", "unbound", "litellm", "vercel-ai-gateway"),
     *("poe", "roo", "chutes", "deepinfra", "doubao", "featherless", "huggingface"),
     "io-intelligence",
 )
@@ -633,6 +640,7 @@ SERVICES = (
     BEDROCK,
     GEMINI,
     MINIMAX,
+    SAMBANOVA,
     OPENAI,
     OPENROUTER,
     MISTRAL,

@@ -107,7 +107,7 @@ def make_valid_body(service: Service) -> tuple[dict[str, Any], Issued]:
     """A conversation of two replies, as the service wants it."""
     issued = Issued()
     is_anthropic = service.is_anthropic
-    user = {"role": "user", "content": [{"type": "text", "text": "read it"}]}
+    user = {"role": "user", "content": "read it"}
     messages: list[dict[str, Any]] = (
         [user]
         if is_anthropic
@@ -279,7 +279,7 @@ async def test_refused_images_are_left_out(
     assert refused == refusals
 
 
-@pytest.mark.parametrize("name", ["mistral", "deepseek", "llamacpp"])
+@pytest.mark.parametrize("name", ["mistral", "deepseek", "llamacpp", "sambanova"])
 async def test_a_renamed_model_at_a_proxy_is_understood_by_its_refusals(
     joey: Joey, name: str
 ) -> None:

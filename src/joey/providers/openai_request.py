@@ -135,7 +135,7 @@ class OpenAiRequestBuilder(RequestBuilder):
 
     def _encode_message(self, message: msg.Message, *, mark: bool) -> bytes:
         wire = self._message_converter.convert(message, self.model)
-        if mark and "cache_control" not in self._refused:
+        if mark and "cache_control" not in self._refused and self._rules.takes_content_parts:
             _mark_last_text_for_cache(wire)
         return b",".join(_encode_json(item) for item in wire)
 
@@ -144,7 +144,8 @@ class OpenAiRequestBuilder(RequestBuilder):
         if self._uses_developer_role:
             role, text = ("developer", f"Formatting re-enabled\n{system}")
         content: Any = text
-        if self.model.supports_prompt_cache and "cache_control" not in self._refused:
+        takes_marks = "cache_control" not in self._refused and self._rules.takes_content_parts
+        if self.model.supports_prompt_cache and takes_marks:
             content = [{"type": "text", "text": text, **_CACHE_CONTROL}]
         return _encode_json({"role": role, "content": content})
 
@@ -202,8 +203,13 @@ class MessageConverter:
         if results and not self.rules.takes_user_after_tool:
             return _merge_into_last_result(results, images + parts)
         if parts or images:
-            results.append({"role": "user", "content": images + parts})
+            results.append({"role": "user", "content": self._join_texts(images + parts)})
         return results
+
+    def _join_texts(self, parts: list[_Wire]) -> list[_Wire] | str:
+        if self.rules.takes_content_parts or any(part["type"] != "text" for part in parts):
+            return parts
+        return "\n\n".join(part["text"] for part in parts)
 
     def _convert_reply(self, message: msg.Message, *, wants_reasoning: bool) -> list[_Wire]:
         blocks = msg.get_blocks(message)

@@ -14,6 +14,7 @@ from joey.core.text import compile_regex
 from joey.providers.services import (
     CALL_IDS,
     CHAT_COMPLETIONS,
+    CONTENT_PARTS,
     ENCRYPTED_CONTENT,
     IMAGES,
     MISSING_REASONING,
@@ -84,6 +85,11 @@ _REASONING_OPTION_RE = compile_regex(r"reasoning\.(effort|summary)|reasoning (su
 _NEEDS_RESPONSES_RE = compile_regex(
     r"only (?:supported|available) in (?:the )?/?v1/responses|use /?v1/responses", re.IGNORECASE
 )
+_TEXT_CONTENT_RE = compile_regex(
+    r"content.{0,60}(?:must be a string|a valid string|expected a string|expected one of: \['str)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Groq; Cerebras and others that use pydantic; OpenAI; SambaNova."""
 _IMAGE_KEYS = (b'"image_url":', b'"type":"image"', b'"input_image"', b'"images":[')
 _IMAGES_REFUSED_RE = compile_regex(
     r"image(?:s|_url| inputs?)?\b.{0,24}(?:not (?:be )?(?:supported|enabled)|only supported)"
@@ -128,6 +134,9 @@ def find_refused_name(
     `known` has been refused before, so that it cannot be the reason."""
     if status not in _REFUSING_STATUSES and not _NO_ENDPOINT_RE.search(text):
         return None
+    is_known = CONTENT_PARTS in known or b'"content":[' not in sent
+    if not is_known and _TEXT_CONTENT_RE.search(text):
+        return CONTENT_PARTS
     if b'"tool_calls":' in sent or b'"tool_use"' in sent:
         for pattern, demand in _DEMANDS:
             if demand not in known and pattern.search(text):

@@ -36,6 +36,7 @@ _SERVICES_BY_HOST = {
     "aliyuncs.com": "qwen",
     "minimax.io": "minimax",
     "minimaxi.com": "minimax",
+    "sambanova.ai": "sambanova",
 }
 _PROTOCOL_PROVIDERS = ("openai", "anthropic")
 """Providers that are chosen for any server with their protocol."""
@@ -59,6 +60,8 @@ class ServiceRules(Struct, frozen=True, kw_only=True):
     takes_extra_content: bool = False
     has_thought_signatures: bool = False
     """Calls without a signature are refused; a documented dummy is not."""
+    takes_content_parts: bool = True
+    """The user's text may be a list of parts; False: one text, unless there are images."""
     takes_user_after_tool: bool = True
     call_id_pattern: str = ""
     """Ids that do not match are replaced; empty: all are taken."""
@@ -71,6 +74,7 @@ class ServiceRules(Struct, frozen=True, kw_only=True):
 
 
 MISTRAL_CALL_ID_PATTERN = "[A-Za-z0-9]{9}"
+CONTENT_PARTS = "content parts"
 USER_AFTER_TOOL = "user after tool"
 CALL_IDS = "call ids"
 MISSING_REASONING = "missing reasoning"
@@ -141,6 +145,9 @@ _RULES_BY_SERVICE = {
     "zai": ServiceRules(reasoning_field="reasoning_content", takes_parallel_tool_calls=False),
     "qwen": ServiceRules(reasoning_field="reasoning_content"),
     "together": ServiceRules(is_reasoning_shared=False),
+    "sambanova": ServiceRules(
+        takes_content_parts=False, takes_reasoning_details=True, takes_extra_content=True
+    ),
     "minimax": ServiceRules(
         is_reasoning_shared=False, has_thought_tags=True, takes_reasoning_details=True
     ),
@@ -180,6 +187,8 @@ def find_service_rules(provider: str, host: str, model: str) -> ServiceRules:
 def adapt_rules(rules: ServiceRules, refused: frozenset[str]) -> ServiceRules:
     """The rules, with those that a service was found to have."""
     changes: dict[str, Any] = {}
+    if CONTENT_PARTS in refused:
+        changes["takes_content_parts"] = False
     if USER_AFTER_TOOL in refused:
         changes["takes_user_after_tool"] = False
     if CALL_IDS in refused:
