@@ -174,6 +174,12 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:ollama-wire": Requirement(
         "D77", "Ollama is spoken to by /api/chat, with num_ctx, keep_alive, tools and thinking."
     ),
+    "local:growing-prompt": Requirement(
+        "D92", "Requests only grow at their end, so that a server has the rest in its cache."
+    ),
+    "local:summary-appended": Requirement(
+        "D41", "A summary is asked for at the end of the conversation, in small windows, too."
+    ),
     "local:doctor": Requirement(
         "D77", "`joey doctor` prints window, abilities and speed of each local server."
     ),

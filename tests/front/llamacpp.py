@@ -30,7 +30,8 @@ from tests.front.local_server import (
     Answer,
     LocalModelServer,
     local_model_server,
-    stream_chunks,
+    say,
+    stream_call,
 )
 
 MODEL_WINDOW = 8192
@@ -148,25 +149,16 @@ class ScriptedReplies:
         timings = last["timings"]
         self.turns.append(Turn(timings["prompt_n"], timings["cache_n"], request))
         del self.calls[: call is not None]
-        return _stream_call(call, text, last["usage"]) if is_native else answer
+        if not is_native:
+            return answer
+        if call is None:
+            return say(text, last["usage"]["prompt_tokens"])
+        return stream_call(call.name, call.arguments, last["usage"])
 
 
 def is_summary_request(request: dict[str, Any]) -> bool:
     first, last = (str(request["messages"][index]) for index in (0, -1))
     return CONDENSE_SYSTEM_PROMPT in first or APPENDED_INTRODUCTION in last
-
-
-def _stream_call(call: Call | None, text: str, usage: object) -> Answer:
-    delta: dict[str, Any] = {"role": "assistant", "content": text}
-    if call is not None:
-        function = {"name": call.name, "arguments": json.dumps(call.arguments)}
-        identity = {"index": 0, "id": f"call_{id(call)}", "type": "function"}
-        delta = {"role": "assistant", "tool_calls": [{**identity, "function": function}]}
-    return stream_chunks(
-        {"choices": [{"index": 0, "delta": delta}]},
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-        {"choices": [], "usage": usage},
-    )
 
 
 @asynccontextmanager

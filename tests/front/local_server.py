@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 from msgspec import Struct
 
@@ -55,6 +56,18 @@ def say(text: str, prompt_tokens: int = 3000) -> Answer:
 def stream_chunks(*chunks: Mapping[str, object]) -> Answer:
     lines = [f"data: {json.dumps({'id': 'c', **chunk})}\n\n" for chunk in chunks]
     return Answer("".join([*lines, "data: [DONE]\n\n"]).encode())
+
+
+def stream_call(name: str, arguments: Mapping[str, object], usage: object = None) -> Answer:
+    """A stream with one native call."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"index": 0, "id": f"call_{uuid4().hex}", "type": "function"}
+    delta = {"role": "assistant", "tool_calls": [{**call, "function": function}]}
+    return stream_chunks(
+        {"choices": [{"index": 0, "delta": delta}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        {"choices": [], "usage": usage or {"prompt_tokens": 3000, "completion_tokens": 10}},
+    )
 
 
 def finish(result: str = "All done.", prompt_tokens: int = 3000) -> Answer:

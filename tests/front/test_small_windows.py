@@ -69,7 +69,7 @@ class SmallModel:
         return say(self.turns.pop(0), tokens) if self.turns else finish(prompt_tokens=tokens)
 
 
-@pytest.mark.requirement("local:lean")
+@pytest.mark.requirement("local:lean", "local:summary-appended")
 async def test_a_window_of_8k_completes_a_task(joey: Joey) -> None:
     for number in range(6):
         lines = [f"value_{number} = 1", *(f"name_{line} = {line} * {line}" for line in range(250))]
