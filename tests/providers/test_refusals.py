@@ -225,6 +225,7 @@ def test_openrouter_refuses_a_parameter_with_404() -> None:
         "Unable to tokenize message: Invalid 'content' type. Expected one of: ['str'], got list.",
         "('messages.1.content' : value must be a string)",
         "body.messages.0.user.content : Input should be a valid string",
+        "Failed to deserialize: messages[1]: invalid type: sequence, expected a string at line 1",
         "Invalid type for 'messages[0].content': expected a string, but got an array instead",
     ],
 )

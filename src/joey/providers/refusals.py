@@ -86,10 +86,11 @@ _NEEDS_RESPONSES_RE = compile_regex(
     r"only (?:supported|available) in (?:the )?/?v1/responses|use /?v1/responses", re.IGNORECASE
 )
 _TEXT_CONTENT_RE = compile_regex(
-    r"content.{0,60}(?:must be a string|a valid string|expected a string|expected one of: \['str)",
+    r"content.{0,60}(?:must be a string|a valid string|expected a string|expected one of: \['str)"
+    r"|invalid type: sequence, expected a string",
     re.IGNORECASE | re.DOTALL,
 )
-"""Groq; Cerebras and others that use pydantic; OpenAI; SambaNova."""
+"""Groq; Cerebras and others that use pydantic; OpenAI; SambaNova; servers in Rust."""
 _IMAGE_KEYS = (b'"image_url":', b'"type":"image"', b'"input_image"', b'"images":[')
 _IMAGES_REFUSED_RE = compile_regex(
     r"image(?:s|_url| inputs?)?\b.{0,24}(?:not (?:be )?(?:supported|enabled)|only supported)"
