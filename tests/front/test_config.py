@@ -142,7 +142,7 @@ async def test_slips_in_the_file_are_named_and_can_be_removed(joey: Joey) -> Non
 
 async def test_a_setting_is_described_with_what_it_may_be(joey: Joey) -> None:
     done = await joey.run("config", "describe", "sandbox")
-    for text in ("Confine commands", "auto or off or required", "default:  auto", "config set"):
+    for text in ("Sandbox commands", "auto or off or required", "default:  auto", "config set"):
         assert text in done.out
 
 
@@ -166,4 +166,4 @@ async def test_on_a_terminal_the_list_is_a_table_within_its_width(joey: Joey, wi
         lines = screen.text.splitlines()
     assert lines[0].split()[:3] == ["setting", "value", "from"]
     assert max(map(len, lines)) <= width
-    assert "The mode that a task begins in" in screen.text
+    assert "The mode in which a task starts" in screen.text

@@ -28,15 +28,15 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """What a task is run with. A copy belongs to each task; another task's change stays its own."""
 
     mode: str = DEFAULT_MODE
-    """The mode that a task begins in, by its slug."""
+    """The mode in which a task starts, by its slug."""
     custom_instructions: str = ""
-    """Words of yours that every mode is told."""
+    """Your instructions for every mode."""
     language: str = ""
-    """The language that the model shall speak with the user; empty: the user's own."""
+    """The language in which the model answers; empty: the language of your message."""
     mode_api_configs: dict[str, str] = {}
     """Which profile a mode works with, by the mode's slug; others stay with the task's own."""
     custom_mode_prompts: dict[str, ModePromptOverride | None] = {}
-    """Other words for built-in modes, by their slugs."""
+    """Other texts for built-in modes, by their slugs."""
 
     auto_approval_enabled: bool = True
     """Off: everything is asked, whatever the `alwaysAllow…` switches say."""
@@ -57,7 +57,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     always_allow_mode_switch: bool = False
     """Let the model change its mode without asking."""
     always_allow_subtasks: bool = False
-    """Let the model hand work to subtasks without asking."""
+    """Let the model delegate to subtasks without asking."""
     always_allow_mcp: bool = False
     """Call MCP tools without asking that are on their server's own `alwaysAllow` list."""
     allowed_mcp_tools: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     always_allow_browser: bool = False
     """Let the model use the browser without asking."""
     always_allow_followup_questions: bool = False
-    """Answer a question of the model with its first suggestion when nobody does."""
+    """Answer a question of the model with its first suggestion when nobody else does."""
     followup_auto_approve_timeout_ms: _NonNegativeInt = 60_000
     """Milliseconds before a question of the model is answered with its first suggestion."""
     allowed_commands: tuple[str, ...] = ()
@@ -73,14 +73,14 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     denied_commands: tuple[str, ...] = ()
     """Beginnings of commands that never run, unless a longer beginning allows them."""
     hooks: tuple[Hook, ...] = ()
-    """Commands of the person's own that run at certain moments of a task."""
+    """Your own commands that run at certain moments of a task."""
 
     allowed_max_requests: _NonNegativeInt | None = None
-    """Requests to the model before a person is asked whether to go on."""
+    """Requests to the model before you are asked whether to continue."""
     allowed_max_cost: _NonNegativeFloat | None = None
-    """US dollars before a person is asked whether to go on."""
+    """US dollars before you are asked whether to continue."""
     consecutive_mistake_limit: _NonNegativeInt = 3
-    """Mistakes of the model in a row before a person is asked: replies in which no call succeeded.
+    """Mistakes of the model in a row before you are asked: replies in which no call succeeded.
     Without a person the run ends after them, but not before the tenth. 0 switches this, and the
     check for repeated calls, off."""
     prevent_completion_with_open_todos: bool = False
@@ -96,32 +96,32 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     terminal_output_preview_size: Literal["small", "medium", "large"] = "medium"
     """How much of the output of a command the model sees at once."""
     sandbox: Literal["auto", "off", "required"] = "auto"
-    """Confine commands as well as can be done here, not at all, or not run them otherwise."""
+    """Sandbox commands as well as this machine can, not at all, or not run them otherwise."""
     sandbox_network: Literal["off", "all"] | tuple[str, ...] = "off"
-    """What confined commands may reach: `off` (nothing), `all`, or a list of hosts."""
+    """What sandboxed commands may reach: `off` (nothing), `all`, or a list of hosts."""
     sandbox_readable: tuple[str, ...] = ()
-    """Folders beside the workspace and the system that confined commands may read."""
+    """Folders besides the workspace and the system that sandboxed commands may read."""
     sandbox_writable: tuple[str, ...] = ()
-    """Folders beside the workspace, and protected names in it, that such commands may change."""
+    """Folders besides the workspace, and protected files in it, that they may change."""
     sandbox_max_processes: _NonNegativeInt = 1024
-    """Processes that a confined command may have at once; 0: no limit."""
+    """Processes that a sandboxed command may have at once; 0: no limit."""
     sandbox_max_memory_mb: _NonNegativeInt = 16_384
-    """Megabytes of data in one process of a confined command; 0: no limit."""
+    """Megabytes of data in one process of a sandboxed command; 0: no limit."""
     sandbox_max_file_mb: _NonNegativeInt = 8_192
-    """Megabytes of one file that a confined command writes; 0: no limit."""
+    """Megabytes of one file that a sandboxed command writes; 0: no limit."""
     sandbox_max_cpu_seconds: _NonNegativeInt = 14_400
-    """Seconds of the processor for one process of a confined command; 0: no limit."""
+    """CPU seconds of one process of a sandboxed command; 0: no limit."""
 
     max_workspace_files: _NonNegativeInt = 200
-    """Names of files that the model is told of when a task begins."""
+    """File names that the model is given when a task starts."""
     max_concurrent_file_reads: _PositiveInt | None = None
     """Files that one call reads at most; none: as many as fit into one result."""
     max_read_file_line: _CountOrUnlimited = -1
     """Lines of a file that are read unless a range is asked for; -1: 2000."""
     max_image_file_size: _NonNegativeInt = 5
-    """Megabytes of one picture that is read."""
+    """Size of an image file that is read, in megabytes."""
     max_total_image_size: _NonNegativeInt = 20
-    """Megabytes of all pictures in one call."""
+    """Size of all images in one call, in megabytes."""
     include_current_time: bool = True
     """Tell the model the time with each request."""
     include_current_cost: bool = True
@@ -132,9 +132,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     request_delay_seconds: _NonNegativeFloat = 5.0
     """First wait after a failed request; doubles with each further failure."""
     max_retries: _NonNegativeInt = 6
-    """Failed attempts in a row before a person is asked."""
+    """Failed attempts in a row before you are asked."""
     max_retry_wait_seconds: _NonNegativeFloat = 600.0
-    """Total time spent waiting between attempts before a person is asked."""
+    """Total seconds spent waiting between attempts before you are asked."""
 
     edit_tool: Literal[
         "auto", "apply_diff", "apply_patch", "edit", "edit_file", "search_replace"
@@ -151,9 +151,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     codebase_index_enabled: bool = True
     """Keep an index of the workspace for `codebase_search`."""
     embedding_profile: str = ""
-    """The profile whose model turns text into vectors; empty: the index searches by words."""
+    """The profile whose model computes embeddings; empty: the index searches by words."""
     image_profile: str = ""
-    """The profile whose model makes pictures; empty: none are made."""
+    """The profile whose model generates images; empty: none."""
     use_agent_rules: bool = True
     """Read `AGENTS.md`."""
     enable_subfolder_rules: bool = False
@@ -161,9 +161,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     max_git_status_files: _NonNegativeInt | None = None
     """Changed files told with each request; none: 20, with the first one only; 0: no git status."""
     new_task_require_todos: bool = False
-    """A subtask has to be given a todo list."""
+    """A subtask must be given a todo list."""
     include_diagnostic_messages: bool = True
-    """Tell the model of new problems in a file that it changed."""
+    """Tell the model about new problems in a file that it changed."""
     max_diagnostic_messages: _CountOrUnlimited = 50
     """New problems of one file that the model is told of; -1: all."""
     diagnostics_timeout_seconds: _NonNegativeFloat = 5.0
@@ -172,7 +172,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Commands that check a file, by a pattern of its name: `{"*.py": "mypy {file}"}`."""
 
     enable_checkpoints: bool = True
-    """Keep the files of the workspace before and after each step that may change them."""
+    """Save the files of the workspace before and after each step that may change them."""
     checkpoint_timeout: _NonNegativeInt = 15
     """Seconds that a step waits for its checkpoint."""
     checkpoint_max_age_days: _NonNegativeInt = 30
@@ -181,13 +181,13 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Megabytes of checkpoints that are kept of each workspace; the oldest go first."""
 
     auto_condense_context: bool = True
-    """Sum the conversation up when the model's window gets full; else its oldest turns go."""
+    """Summarize the conversation when the window is nearly full; if off, drop its oldest turns."""
     auto_condense_context_percent: _ThresholdPercent = 100
-    """How full the model's window may get before the conversation is summed up, in percent."""
+    """How full the model's window may get before the conversation is summarized, in percent."""
     profile_thresholds: dict[str, int] = {}
     """`autoCondenseContextPercent` of single profiles, by name: 5 to 100, or -1 for no other."""
     custom_condensing_prompt: str = ""
-    """What the model is told to write when it sums up, in place of our own words."""
+    """The prompt for summaries, instead of the built-in one."""
     condensing_profile: str = ""
     """The profile whose model writes summaries; empty: the task's own."""
 
@@ -195,7 +195,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Where `joey models --refresh` gets models and prices: the address of a document in the
     format of models.dev, such as `https://models.dev/api.json`."""
     notifications: Literal["auto", "bell", "off"] = "auto"
-    """Call you when a task ends or asks while you look elsewhere: as the terminal can, by its bell
+    """Notify you when a task ends or asks while you are elsewhere: as the terminal can, by its bell
     alone, or never."""
 
     understand_text_calls: bool = True
@@ -301,7 +301,7 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     chat_template_kwargs: dict[str, Any] = {}
     """For the chat template of a local server: `{"enable_thinking": false}`."""
     reasoning_effort: str | None = None
-    """How hard the model shall think, where it takes that: `low`, `medium`, `high`."""
+    """How much the model should think, where it takes that: `low`, `medium`, `high`."""
     legacy_headers: bool | None = None
     """Anthropic's wire: `x-api-key` and `2023-06-01`, as older servers want; by default with an
     address of its own."""
