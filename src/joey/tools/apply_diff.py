@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
 from joey.core.diagnostics import Diagnostic
 from joey.core.edits.diff import UnifiedDiff
-from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
 from joey.core.edits.similar import EditFailure
 from joey.core.modes import ToolGroup
 from joey.core.parsing.xml_argument_parser import parse_args_xml
@@ -48,6 +47,9 @@ from joey.tools.file_edit import (
     save_file,
 )
 from joey.tools.parameters import build_missing_parameter_error, convert_arguments
+
+if TYPE_CHECKING:
+    from joey.core.edits.search_replace import AppliedBlocks
 
 
 class FileDiffRequest(Struct, frozen=True):
@@ -196,6 +198,9 @@ class ApplyDiff(Tool[DiffRequest, PreparedDiff]):
 
 
 async def _plan_edit(request: FileDiffRequest, path: ResolvedPath, ctx: ToolContext) -> PlannedEdit:
+    # Imported on need: the first request is sent without it.
+    from joey.core.edits.search_replace import FailedBlocks, apply_blocks
+
     original = await load_original(ctx, path)
     text = await require_editable_text(ctx, original, "apply_diff")
     size = len(text) + len(request.diff)
