@@ -28,7 +28,7 @@ class AzureProvider(TokenProvider, OpenAiProvider):
                 " the profile."
             )
         if profile.api_version is None:
-            return f"{get_resource_url(profile)}/openai/v1/chat/completions"
+            return f"{_get_resource_url(profile)}/openai/v1/chat/completions"
         deployment = quote(profile.model, safe="")
         return self._add_version(f"/openai/deployments/{deployment}/chat/completions", profile)
 
@@ -46,7 +46,7 @@ class AzureProvider(TokenProvider, OpenAiProvider):
 
     def _add_version(self, path: str, profile: Profile) -> str:
         version = quote(profile.api_version or "", safe="")
-        return f"{get_resource_url(profile)}{path}?api-version={version}"
+        return f"{_get_resource_url(profile)}{path}?api-version={version}"
 
     @cached_property
     def _credential(self) -> Any:
@@ -62,7 +62,7 @@ class AzureProvider(TokenProvider, OpenAiProvider):
             raise build_login_error(self._service, error, _ADVICE, is_network=is_network) from error
 
 
-def get_resource_url(profile: Profile) -> str:
+def _get_resource_url(profile: Profile) -> str:
     """The address without what an API adds to it."""
     base = (profile.base_url or "").strip().rstrip("/")
     return base.removesuffix("/chat/completions").removesuffix("/v1").removesuffix("/openai")

@@ -20,7 +20,10 @@ from joey.errors import ConfigError, ProviderError, ProviderFailureKind
 from joey.providers.errors import ServiceInfo
 from joey.providers.sse_transport import StreamingProvider
 
-_NAME_RE = compile_regex(r"[a-z0-9](?:[a-z0-9:.-]*[a-z0-9])?")
+_NAME_PATTERNS = {
+    "region": compile_regex(r"[a-z0-9]+(?:-[a-z0-9]+)*"),
+    "project": compile_regex(r"[a-z0-9](?:[a-z0-9:.-]*[a-z0-9])?"),
+}
 _MAX_REASON_CHARS = 600
 
 
@@ -37,8 +40,8 @@ def load_library(module: str, extra: str) -> ModuleType:
 
 
 def check_name(name: str, field: str) -> str:
-    """A region or project, which becomes part of an address. Raises ConfigError."""
-    if not _NAME_RE.fullmatch(name):
+    """A `region` or `project`, which becomes part of an address. Raises ConfigError."""
+    if not _NAME_PATTERNS[field].fullmatch(name):
         raise ConfigError(f"{name!r} is no {field} of a cloud.", field=field, value=name)
     return name
 
