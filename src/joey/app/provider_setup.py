@@ -62,6 +62,12 @@ class KeyCheck(Struct, frozen=True):
     """Those that the service lists for this key."""
 
 
+def takes_key(provider: str) -> bool:
+    """Whether a key gives access; some clouds know only logins."""
+    kind = find_provider_spec(provider)
+    return kind.is_local or bool(kind.key_variables)
+
+
 def get_key_page(provider: str) -> str:
     return _KEY_PAGES.get(provider, "")
 
@@ -78,6 +84,8 @@ async def check_key(
     profile = Profile(
         provider=provider, base_url=base_url, api_key=parse_pasted_key(key) if key else None
     )
+    if find_provider_spec(provider).login:
+        return KeyCheck(message="The key could not be checked: a cloud has no free request for it.")
     try:
         answer = await _request_with_key(profile, env)
     except ProviderError as error:

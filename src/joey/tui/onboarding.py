@@ -171,11 +171,14 @@ async def enter_key(
 
 async def replace_refused_key(app: JoeyApp, failed: Session) -> None:
     """Take another key for the service that refused that of a task, and send the request again."""
-    if (entered := await enter_key(app, app.host.find_key_owner(failed))) is None:
+    owner = app.host.find_key_owner(failed)
+    if not owner.needs_key:
+        raise UserError(f"{owner.name} takes no key. Log in again, and retry.")
+    if (entered := await enter_key(app, owner)) is None:
         return
     session = app.controller.session or failed
     app.controller.show_session(await app.host.replace_key(failed, session, entered[0]))
-    app.conversation.show_note("The key is accepted, and kept in profiles.json.")
+    app.conversation.show_note("The key is kept in profiles.json.")
     app.refresh_status()
 
 

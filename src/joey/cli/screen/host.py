@@ -414,7 +414,12 @@ class LocalAppHost:
         runtime = self._as_task(session).runtime
         name = runtime.route.provider
         page = "" if runtime.base_url else provider_setup.get_key_page(name)
-        return ProviderOption(name, needs_key=True, key_page=page, base_url=runtime.base_url)
+        return ProviderOption(
+            name,
+            needs_key=provider_setup.takes_key(name),
+            key_page=page,
+            base_url=runtime.base_url,
+        )
 
     async def replace_key(self, failed: Session, session: Session, key: str) -> Session:
         runtime = self._as_task(failed).runtime
