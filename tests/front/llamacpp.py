@@ -157,8 +157,8 @@ class ScriptedReplies:
 
 
 def is_summary_request(request: dict[str, Any]) -> bool:
-    first, last = (str(request["messages"][index]) for index in (0, -1))
-    return CONDENSE_SYSTEM_PROMPT in first or APPENDED_INTRODUCTION in last
+    first, *_, last = request["messages"]
+    return CONDENSE_SYSTEM_PROMPT in first["content"] or APPENDED_INTRODUCTION in str(last)
 
 
 @asynccontextmanager

@@ -70,6 +70,7 @@ class ContextUsage:
         self.estimator = task.token_estimator
         self.estimator.set_model(model.id, projection.request_count)
         self.window = ContextWindow.from_model(model)
+        self._has_small_window = model.has_small_window
         system, tools = build_system_prompt_and_tools(task)
         self.system_tokens = estimate_text_tokens(system) + self.estimator.estimate_tools(tools)
         self._api_history = api
@@ -91,11 +92,13 @@ class ContextUsage:
         )
 
     def limit_prompt(self, reply_tokens: int) -> int:
-        """What a request may fill whose reply takes so many tokens: all the rest of the window if
-        the service counts, and has refused nothing that should have fitted."""
-        if self._reported_tokens is None or self.estimator.has_overflowed:
-            return self.window.hard_limit
-        return max(self.window.hard_limit, self.window.size - reply_tokens)
+        """What a request may fill whose reply takes so many tokens: in a small window all the rest,
+        if the service counts and has refused nothing that should have fitted."""
+        limit = self.window.hard_limit
+        is_exact = self._reported_tokens is not None and not self.estimator.has_overflowed
+        if is_exact and self._has_small_window:
+            limit = max(limit, self.window.size - reply_tokens)
+        return limit
 
     @property
     def visible_messages(self) -> Sequence[Message]:
