@@ -1,4 +1,4 @@
-"""Text primitives: lazily compiled regexes, safe display, lines, line numbers, entities.
+"""Text primitives: lazily compiled regexes, safe display, lines, line numbers, entities, trimming.
 
 `compile_regex` compiles a regular expression at its first use: every run loads some two hundred of
 them and uses a few dozen, and compiling all of them would take longer than anything else at
@@ -172,3 +172,39 @@ def split_validation_error(error: ValidationError) -> tuple[str, str]:
     text = str(error)
     path = _ERROR_PATH_RE.search(text)
     return (path[1], text[: path.start()]) if path else ("", text)
+
+
+class StreamTrimmer:
+    """Streamed text without the white space around it; or, verbatim, without a newline there."""
+
+    def __init__(self, verbatim: bool) -> None:
+        self._is_verbatim = verbatim
+        self._has_begun = False
+        self._pending_space: list[str] = []
+
+    def feed(self, text: str) -> str:
+        """What is certain now: white space counts once something follows it."""
+        stripped = text.rstrip()
+        if not stripped:
+            self._pending_space.append(text)
+            return ""
+        certain = "".join(self._pending_space) + stripped
+        self._pending_space = [text[len(stripped) :]]
+        if self._has_begun:
+            return certain
+        self._has_begun = True
+        return strip_first_newline(certain) if self._is_verbatim else certain.lstrip()
+
+    def close(self) -> str:
+        if not self._is_verbatim:
+            return ""
+        rest = "".join(self._pending_space)
+        return strip_last_newline(rest if self._has_begun else strip_first_newline(rest))
+
+
+def strip_first_newline(text: str) -> str:
+    return text[2:] if text.startswith("\r\n") else text.removeprefix("\n")
+
+
+def strip_last_newline(text: str) -> str:
+    return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")

@@ -17,7 +17,7 @@ from joey.core.diagnostics import Diagnostic
 from joey.core.edits.diff import UnifiedDiff
 from joey.core.edits.similar import EditFailure
 from joey.core.modes import ToolGroup
-from joey.core.parsing.xml_argument_parser import parse_args_xml
+from joey.core.parsing.xml_elements import parse_args_xml
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, RowKind
 from joey.core.text import compile_regex, unescape_entities

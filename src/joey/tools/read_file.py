@@ -28,7 +28,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta, Struct
 
 from joey.core.modes import ToolGroup
-from joey.core.parsing.xml_argument_parser import parse_args_xml
+from joey.core.parsing.xml_elements import parse_args_xml
 from joey.core.path_access import ResolvedPath
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, RowKind

@@ -17,7 +17,7 @@ from joey.core.mcp import McpServer, fold_tool_name
 from joey.core.models import ToolSpec
 from joey.core.modes import Grant, Mode, ToolGroup
 from joey.core.parsing.call_names import ToolNames
-from joey.core.parsing.xml_argument_parser import parse_args_xml
+from joey.core.parsing.xml_elements import parse_args_xml
 from joey.core.permissions.policy import Access, Claim
 from joey.core.permissions.reasons import DeniedError, Reason, ReasonKind
 from joey.core.settings import Settings

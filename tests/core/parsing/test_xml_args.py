@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from joey.core.parsing.xml_argument_parser import decode_entities, parse_args_xml
+from joey.core.parsing.xml_elements import decode_entities, parse_args_xml
 from tests.bounded import run_bounded
 from tests.core.parsing.streams import XML_PIECES
 
@@ -98,9 +98,7 @@ def test_entities_are_decoded_once(text: str, decoded: str) -> None:
     ],
 )
 def test_what_is_never_closed_is_read_in_no_time(raw: str) -> None:
-    run_bounded(
-        f"from joey.core.parsing.xml_argument_parser import parse_args_xml\nparse_args_xml({raw})"
-    )
+    run_bounded(f"from joey.core.parsing.xml_elements import parse_args_xml\nparse_args_xml({raw})")
 
 
 def test_a_literal_element_may_hold_its_closing_tag_many_times() -> None:

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from string import whitespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -28,9 +28,10 @@ from joey.core.messages import UnusableCall
 from joey.core.parsing.call_arguments import ARGUMENT_KEYS, parse_bare_text, repair_value
 from joey.core.parsing.call_names import KnownTool, ToolNames, is_markup_name
 from joey.core.parsing.lenient_json import Repair, UnfinishedJsonError, read_lenient_json
-from joey.core.parsing.xml_argument_parser import strip_first_newline, strip_last_newline
-from joey.core.parsing.xml_stream import XmlCallEnded, XmlEvent, XmlStream
-from joey.core.text import compile_regex
+from joey.core.text import compile_regex, strip_first_newline, strip_last_newline
+
+if TYPE_CHECKING:
+    from joey.core.parsing.xml_stream import XmlEvent, XmlStream
 
 
 class LeakedCall(Struct, frozen=True):
@@ -407,6 +408,8 @@ class _Reader:
         if tag[3]:
             self.pos = tag.end()
             return _WrittenCall(name, attributes)
+        from joey.core.parsing.xml_stream import XmlCallEnded, XmlStream  # on need
+
         opening = f"<{name}>"
         for event in self._stream_xml(XmlStream({name: tool.parameters}), opening, tag.end()):
             if isinstance(event, XmlCallEnded):

@@ -1,23 +1,16 @@
-"""Arguments of XML calls: parameter values as they stream in, elements inside `<args>`.
+"""Arguments of an XML call as they stream in.
 
 Values are trimmed, except *verbatim* ones, which lose one newline at each end, so that file
 content keeps its indentation. A value that is one CDATA section is the content of that section.
 Every change is also reported as JSON text, so that the arguments of an XML call grow like those of
 a native call; text whose meaning is still open is reported when it is known.
-
-`parse_args_xml` reads elements such as `<file><path>…</path></file>` as models write them. It is
-not an XML parser: models forget to escape, and they write code into `<content>`. Nothing is an
-error here; the tool reports missing elements. Reading takes time in proportion to the length of
-the text, whatever it contains.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping
 from json.encoder import encode_basestring
-from typing import Any, Union
+from typing import Any
 
 from msgspec import Struct
 
@@ -28,7 +21,10 @@ from joey.core.parsing.tags import (
     get_tag_matcher,
     has_tag_after_reasoning_end,
 )
-from joey.core.text import compile_regex
+from joey.core.parsing.xml_elements import CDATA_CLOSING, CDATA_OPENING
+from joey.core.text import (
+    StreamTrimmer,
+)
 
 VERBATIM_PARAMETERS = frozenset(
     {"content", "file_text", "diff", "patch", "old_string", "new_string"}
@@ -48,35 +44,6 @@ THINK_TAGS_BETWEEN_PARAMETERS = THINK_CLOSING_TAGS | THINK_OPENING_TAGS
 """Reasoning may open, or turn out to have been open, between parameters."""
 _MULTI_VALUE_MARKER_PARAMETER = "line_range"
 """A tool that takes line ranges takes several of everything; their values become lists."""
-_CDATA_OPENING, _CDATA_CLOSING = "<![CDATA[", "]]>"
-
-
-class StreamTrimmer:
-    """Streamed text without the white space around it; or, verbatim, without a newline there."""
-
-    def __init__(self, verbatim: bool) -> None:
-        self._is_verbatim = verbatim
-        self._has_begun = False
-        self._pending_space: list[str] = []
-
-    def feed(self, text: str) -> str:
-        """What is certain now: white space counts once something follows it."""
-        stripped = text.rstrip()
-        if not stripped:
-            self._pending_space.append(text)
-            return ""
-        certain = "".join(self._pending_space) + stripped
-        self._pending_space = [text[len(stripped) :]]
-        if self._has_begun:
-            return certain
-        self._has_begun = True
-        return strip_first_newline(certain) if self._is_verbatim else certain.lstrip()
-
-    def close(self) -> str:
-        if not self._is_verbatim:
-            return ""
-        rest = "".join(self._pending_space)
-        return strip_last_newline(rest if self._has_begun else strip_first_newline(rest))
 
 
 class _StreamedValue:
@@ -108,14 +75,14 @@ class _StreamedValue:
 
     def _can_be_cdata(self) -> bool:
         if len(self._possible_cdata_pieces) > 1 and self._possible_cdata_pieces[0].startswith(
-            _CDATA_OPENING
+            CDATA_OPENING
         ):
             return True
         begun = "".join(self._possible_cdata_pieces).lstrip()
-        if begun.startswith(_CDATA_OPENING):
+        if begun.startswith(CDATA_OPENING):
             self._possible_cdata_pieces = [begun]
             return True
-        return _CDATA_OPENING.startswith(begun)
+        return CDATA_OPENING.startswith(begun)
 
     def _drain_pending(self) -> str:
         pending = "".join(self._possible_cdata_pieces)
@@ -283,172 +250,9 @@ class XmlCall:
 def _unwrap_cdata(text: str) -> str:
     """What a CDATA section holds, if the text is one as a whole."""
     section = text.strip()
-    end = len(section) - len(_CDATA_CLOSING)
-    if section.startswith(_CDATA_OPENING) and section.find(_CDATA_CLOSING) == end >= len(
-        _CDATA_OPENING
+    end = len(section) - len(CDATA_CLOSING)
+    if section.startswith(CDATA_OPENING) and section.find(CDATA_CLOSING) == end >= len(
+        CDATA_OPENING
     ):
-        return section[len(_CDATA_OPENING) : end]
+        return section[len(CDATA_OPENING) : end]
     return text
-
-
-XmlElement = Union[str, "dict[str, list[XmlElement]]"]
-"""The text of a leaf, or children by name, each name with all its occurrences in order."""
-
-_WHITESPACE_RE = compile_regex(r"\s*+")
-_TAG_RE = compile_regex(r"<(/?)([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?(?<!/)(/?)>")
-_MAX_DEPTH = 100
-_MAX_LOOKAHEAD_CHARS = 10_000_000
-"""For ends of literal elements that fit better than the first."""
-_ENTITY_RE = compile_regex(r"&(lt|gt|amp|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
-_NAMED_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
-
-
-def parse_args_xml(raw: str) -> dict[str, list[XmlElement]]:
-    """The elements in the raw text of an `args` parameter, by name.
-
-    `<file><path>a</path><line_range>1-2</line_range><line_range>5-9</line_range></file>` gives
-    `{"file": [{"path": ["a"], "line_range": ["1-2", "5-9"]}]}`. Leaves are trimmed and their
-    entities decoded; `content` (and a `diff` that holds text rather than elements) is taken as
-    it stands, less one newline at each end, and so is CDATA. A tag that is never closed is text.
-    """
-    return _ElementParser(raw).parse()
-
-
-def skip_whitespace(text: str, pos: int) -> int:
-    match = _WHITESPACE_RE.match(text, pos)
-    return match.end() if match else pos
-
-
-def strip_first_newline(text: str) -> str:
-    return text[2:] if text.startswith("\r\n") else text.removeprefix("\n")
-
-
-def strip_last_newline(text: str) -> str:
-    return text[:-2] if text.endswith("\r\n") else text.removesuffix("\n")
-
-
-def decode_entities(text: str) -> str:
-    """XML's five names and numeric references; anything else stays as it is written."""
-    return _ENTITY_RE.sub(_decode_entity, text)
-
-
-def _decode_entity(match: re.Match[str]) -> str:
-    body = match[1]
-    if body in _NAMED_ENTITIES:
-        return _NAMED_ENTITIES[body]
-    code = int(body[2:], 16) if body[1] in "xX" else int(body[1:])
-    is_character = 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
-    return chr(code) if is_character else match[0]
-
-
-class _OpenElement:
-    """An element whose closing tag has not been met yet."""
-
-    def __init__(self, name: str, start: int) -> None:
-        self.name = name
-        self.content_start = start
-        self.children: dict[str, list[XmlElement]] = {}
-
-    def add_child(self, name: str, *values: XmlElement) -> None:
-        self.children.setdefault(name, []).extend(values)
-
-
-class _ElementParser:
-    def __init__(self, raw: str) -> None:
-        self._raw = raw
-        self._stack = [_OpenElement("", 0)]
-        self._open_counts: Counter[str] = Counter()
-        self._find_cache: dict[str, tuple[int, int]] = {}
-        """Where each text was looked for last, and where it is."""
-        self._lookahead_budget = _MAX_LOOKAHEAD_CHARS
-
-    def parse(self) -> dict[str, list[XmlElement]]:
-        pos = 0
-        while match := _TAG_RE.search(self._raw, pos):
-            pos = match.end()
-            name = match[2]
-            if match[1]:
-                self._close_element(name, match.start())
-            elif match[3]:
-                self._stack[-1].add_child(name, "")
-            else:
-                pos = self._open_element(name, pos)
-        self._flatten_unclosed_elements(0)
-        return self._stack[0].children
-
-    def _open_element(self, name: str, pos: int) -> int:
-        """Open an element, or take the whole of one that is not made of elements."""
-        if (taken := self._read_literal(name, pos)) is not None:
-            value, pos = taken
-            self._stack[-1].add_child(name, value)
-        elif len(self._stack) <= _MAX_DEPTH:
-            self._stack.append(_OpenElement(name, pos))
-            self._open_counts[name] += 1
-        return pos
-
-    def _read_literal(self, name: str, pos: int) -> tuple[str, int] | None:
-        """The value of a literal element that begins at `pos`, and where its closing tag ends."""
-        closing = f"</{name}>"
-        first_word = skip_whitespace(self._raw, pos)
-        if self._raw.startswith(_CDATA_OPENING, first_word):
-            return self._read_cdata(closing, first_word + len(_CDATA_OPENING))
-        holds_elements = self._raw.startswith("<content>", first_word)
-        if name != "content" and (name != "diff" or holds_elements):
-            return None
-        end = self._find_literal_end(closing, pos)
-        if end < 0:
-            return None
-        value = strip_last_newline(strip_first_newline(self._raw[pos:end]))
-        return value, end + len(closing)
-
-    def _read_cdata(self, closing: str, start: int) -> tuple[str, int] | None:
-        end = self._find_cached(_CDATA_CLOSING, start)
-        if end < 0 or self._lookahead_budget <= 0:
-            return None
-        after = skip_whitespace(self._raw, end + len(_CDATA_CLOSING))
-        if self._raw.startswith(closing, after):
-            return self._raw[start:end], after + len(closing)
-        self._lookahead_budget -= after - end
-        return None
-
-    def _find_literal_end(self, closing: str, pos: int) -> int:
-        """The first closing tag that its parent's end or a line number follows, else the first."""
-        first = at = self._find_cached(closing, pos)
-        followers = (f"</{self._stack[-1].name}>", "<start_line>", "<end_line>")
-        while at >= 0 and self._lookahead_budget > 0:
-            after = skip_whitespace(self._raw, at + len(closing))
-            if after == len(self._raw) or self._raw.startswith(followers, after):
-                return at
-            at, before = self._raw.find(closing, after), at
-            self._lookahead_budget -= (at if at >= 0 else len(self._raw)) - before
-        return first
-
-    def _find_cached(self, search: str, pos: int) -> int:
-        """Like `str.find`, but without reading the same text again and again as `pos` grows."""
-        begin, at = self._find_cache.get(search, (pos + 1, 0))
-        if begin <= pos and (at < 0 or pos <= at):
-            return at
-        at = self._raw.find(search, pos)
-        self._find_cache[search] = pos, at
-        return at
-
-    def _close_element(self, name: str, end: int) -> None:
-        if not self._open_counts[name]:
-            return
-        depth = len(self._stack) - 1
-        while self._stack[depth].name != name:
-            depth -= 1
-        self._flatten_unclosed_elements(depth)
-        node = self._stack.pop()
-        self._open_counts[name] -= 1
-        leaf = "" if node.children else self._raw[node.content_start : end]
-        self._stack[-1].add_child(name, node.children or decode_entities(leaf).strip())
-
-    def _flatten_unclosed_elements(self, depth: int) -> None:
-        """Tags that were never closed are text; what they seemed to hold belongs around them."""
-        parent, forgotten = self._stack[depth], self._stack[depth + 1 :]
-        del self._stack[depth + 1 :]
-        for node in forgotten:
-            self._open_counts[node.name] -= 1
-            for name, values in node.children.items():
-                parent.add_child(name, *values)
