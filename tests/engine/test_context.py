@@ -267,7 +267,7 @@ async def test_a_message_larger_than_the_window_ends_the_run_and_is_not_in_the_w
     ending = await wait_for_ending(task)
     assert isinstance(ending, Failed)
     assert ending.code == "context"
-    assert "32000" in ending.message
+    assert "32,000" in ending.message
     assert len(narrow.requests) == 2
     narrow.remaining_turns = [finish()]
     await task.send("Well, in short: hello.")
