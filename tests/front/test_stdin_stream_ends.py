@@ -43,6 +43,19 @@ async def test_bad_lines_are_answered_and_nothing_is_lost(joey: Joey) -> None:
         await steered.shut_down()
 
 
+@pytest.mark.requirement("front:input-stream:bad-lines")
+@pytest.mark.parametrize("name", ["message", "cancel", "fly", "x" * 1000])
+async def test_a_stream_of_which_every_line_was_refused_is_wrong_usage(
+    joey: Joey, name: str
+) -> None:
+    line = {"command": name, "requestId": "r" * 1000, "prompt": "\ud83d", "taskId": "other"}
+    done = await joey.run(*FLAGS, stdin=f"nonsense\n{json.dumps(line)}\n".encode())
+    *_, last = map(json.loads, done.out.splitlines())
+    assert (last["subtype"], last["requestId"]) == ("error", line["requestId"])
+    assert last["command"] == name
+    assert done.code == 2
+
+
 @pytest.mark.requirement("front:input-stream:end")
 async def test_when_no_more_commands_come_the_task_is_seen_through(joey: Joey) -> None:
     gate = asyncio.Event()

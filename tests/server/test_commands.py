@@ -38,6 +38,35 @@ async def test_the_welcome_names_what_can_be_done(tmp_path: Path) -> None:
         assert welcome["data"]["home"] == str(here.home)
 
 
+@pytest.mark.parametrize("name", ["ping", "x" * 500_000, "half \ud83d"])
+@pytest.mark.parametrize("request_id", ["r" * 500_000, "half \ud83d of a pair", "\0"])
+async def test_request_id_and_command_name_come_back_as_they_were(
+    tmp_path: Path, name: str, request_id: str
+) -> None:
+    frame = {"type": "command", "commandName": name, "requestId": request_id}
+    async with open_server(tmp_path) as here, here.peer() as peer:
+        response = await peer.raw(json.dumps(frame))
+        assert (response["requestId"], response["commandName"]) == (request_id, name)
+        code = None if name == "ping" else "INVALID_COMMAND"
+        assert response.get("error", {}).get("code") == code
+        too_deep = json.loads("[" * 100 + "]" * 100)
+        response = await peer.raw(json.dumps(frame | {"arguments": {"x": too_deep}}))
+        assert (response["requestId"], response["commandName"]) == (request_id, name)
+        assert response["error"]["code"] == "INVALID_PARAMETER"
+
+
+async def test_half_a_surrogate_pair_is_a_question_mark_to_the_task(tmp_path: Path) -> None:
+    async with open_server(tmp_path, done()) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="cut \ud83d", title="\udc00"))["taskId"]
+        await peer.asked("completion_result")
+        (first, *_) = (await peer.ask("getMessages", task_id))["messages"]
+        assert first["text"] == "cut ?"
+        with pytest.raises(CommandFailedError, match="TASK_NOT_FOUND"):
+            await peer.ask("getMessages", "\ud83d")
+        not_json = await peer.raw('{"requestId": "\\ud83d", NaN}')
+        assert not_json["error"]["code"] == "INVALID_COMMAND"
+
+
 async def test_a_task_that_somebody_else_wrote_is_not_deleted(tmp_path: Path) -> None:
     directory = tmp_path / "home" / "tasks" / "roos-own"
     directory.mkdir(parents=True)

@@ -31,7 +31,7 @@ from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_i
 from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response
-from joey.core.wire.frames import TaskId
+from joey.core.wire.frames import TaskId, decode_json
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
@@ -106,7 +106,7 @@ class StdinCommandParser:
 
     def _parse_line(self, line: bytes) -> StdinCommand | InvalidLine:
         try:
-            said = msgspec.json.decode(line)
+            said = decode_json(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return self._build_invalid_line(f"it is not JSON ({error})")
         except RecursionError:
@@ -125,7 +125,7 @@ class StdinCommandParser:
     def _build_invalid_line(self, problem: str, said: dict[str, Any] | None = None) -> InvalidLine:
         def text(name: str) -> str | None:
             value = (said or {}).get(name)
-            return value.strip()[:200] if isinstance(value, str) else None
+            return value.strip() if isinstance(value, str) else None
 
         problem = f"line {self._line_number} of stdin is no command: {problem}"
         return InvalidLine(problem, text("requestId") or None, text("command") or None)

@@ -144,7 +144,8 @@ class StdinSession:
         self._reader_job: asyncio.Task[Any] | None = None
         self._output_lock = asyncio.Lock()
         """What comes of a message is told after the answer to the command."""
-        self._has_received_commands = False
+        self._has_received_lines = False
+        self._has_accepted_command = False
         self._exit_code = ExitCode.DONE
         self.relay_error: BaseException | None = None
         """Why nothing can be told any more."""
@@ -180,12 +181,14 @@ class StdinSession:
 
     async def execute(self, command: StdinCommand | InvalidLine) -> bool:
         """Carry it out; False when no more are to be read."""
-        self._has_received_commands = True
+        self._has_received_lines = True
         try:
-            return await self._execute_command(command)
+            can_continue = await self._execute_command(command)
         except _RefusedCommandError as refused:
             self._write_control("error", refused.code, command, problem=str(refused))
             return True
+        self._has_accepted_command = True
+        return can_continue
 
     async def _execute_command(self, command: StdinCommand | InvalidLine) -> bool:
         match command:
@@ -214,12 +217,15 @@ class StdinSession:
 
     async def finish(self) -> ExitCode:
         """No more commands will come: see the task through, as nobody is there to ask. Raises
-        UserError: there never was a command."""
-        if not self._has_received_commands:
+        UserError: nothing came through stdin."""
+        if not self._has_received_lines:
             raise UsageError(
                 "nothing came through standard input; --input-format stream-json reads commands:"
                 ' {"command":"start","requestId":"1","prompt":"fix the failing test"}'
             )
+        if not self._has_accepted_command:
+            await self.stop()
+            return ExitCode.USAGE
         policy = self._emitter.policy
         policy.is_stdin_open = False
         await self._wait_for_cancel()

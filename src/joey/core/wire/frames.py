@@ -12,7 +12,9 @@ them and asks for everything after the last `seq` it saw misses none.
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -65,7 +67,6 @@ class EventFrame(
     seq: int
 
 
-_RequestId = Annotated[str, Meta(max_length=MAX_ID_CHARS)]
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 """With `UnsetType` where it may be left out: `null` is refused like an empty id."""
 
@@ -74,7 +75,7 @@ class CommandFrame(
     Struct, frozen=True, rename="camel", omit_defaults=True, tag="command", kw_only=True
 ):
     command_name: str
-    request_id: _RequestId
+    request_id: str
     task_id: TaskId | UnsetType = UNSET
     arguments: dict[str, Any] | None = None
 
@@ -134,9 +135,8 @@ def build_failure(
 # Parsing --------------------------------------------------------------------------------------
 
 _ClientFrame = CommandFrame | AuthFrame
-_DEPTH_ERROR = WireError(
-    ErrorCode.INVALID_PARAMETER, f"The frame is nested deeper than {MAX_NESTING_DEPTH} levels."
-)
+_ECHOED_KEYS = ("requestId", "commandName")
+_DEPTH_PROBLEM = f"The frame is nested deeper than {MAX_NESTING_DEPTH} levels."
 
 
 def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
@@ -146,26 +146,48 @@ def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
             ErrorCode.INVALID_PARAMETER, f"A frame holds {MAX_FRAME_BYTES} bytes at most."
         )
     try:
-        value = msgspec.json.decode(data)
+        value = decode_json(data, verbatim=_ECHOED_KEYS)
     except RecursionError:
-        return _DEPTH_ERROR
+        return WireError(ErrorCode.INVALID_PARAMETER, _DEPTH_PROBLEM)
     except (msgspec.DecodeError, UnicodeError) as error:
         return WireError(ErrorCode.INVALID_COMMAND, f"The frame is not JSON: {error}.")
     if not isinstance(value, dict):
         return WireError(ErrorCode.INVALID_COMMAND, "A frame is a JSON object with a `type`.")
+    echoed = (value.get(key) for key in _ECHOED_KEYS)
+    request_id, name = (text if isinstance(text, str) else "" for text in echoed)
     if _is_deeper_than(value, MAX_NESTING_DEPTH):
-        return _DEPTH_ERROR
+        return WireError(ErrorCode.INVALID_PARAMETER, _DEPTH_PROBLEM, request_id, name)
     if value.get("type") not in ("command", "auth"):
         return WireError(
             ErrorCode.INVALID_COMMAND,
             "Clients send frames whose `type` is `command` or `auth`.",
-            *_extract_request_id_and_name(value),
+            request_id,
+            name,
         )
-    return _parse_client_frame(value)
+    return _parse_client_frame(value, request_id, name)
 
 
-def _parse_client_frame(value: dict[str, Any]) -> ParsedCommand | AuthFrame | WireError:
-    request_id, name = _extract_request_id_and_name(value)
+def decode_json(data: str | bytes, *, verbatim: Collection[str] = ()) -> Any:
+    """JSON in which half a surrogate pair, as JavaScript escapes it, becomes a question mark,
+    except in the fields that `verbatim` names. Raises msgspec.DecodeError, UnicodeError,
+    RecursionError."""
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        try:
+            original = json.loads(data)
+        except ValueError:
+            raise error from None
+    text = json.dumps(original, ensure_ascii=False)
+    value = msgspec.json.decode(text.encode(errors="replace"))
+    if isinstance(value, dict):
+        value |= {name: original[name] for name in verbatim if name in value}
+    return value
+
+
+def _parse_client_frame(
+    value: dict[str, Any], request_id: str, name: str
+) -> ParsedCommand | AuthFrame | WireError:
     try:
         frame = msgspec.convert(value, _ClientFrame)
     except msgspec.ValidationError as error:
@@ -218,15 +240,6 @@ def _format_validation_error(error: msgspec.ValidationError, within: str = "") -
     return f"`{within}{path}`: {problem}."
 
 
-def _extract_request_id_and_name(value: dict[str, Any]) -> tuple[str, str]:
-    """The request's id and name where they can be told back, else nothing."""
-    found = (value.get("requestId"), value.get("commandName"))
-    request_id, name = (
-        text if isinstance(text, str) and len(text) <= MAX_ID_CHARS else "" for text in found
-    )
-    return request_id, name
-
-
 def _is_deeper_than(value: Any, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
@@ -247,4 +260,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_frame(frame: ResponseFrame | EventFrame) -> bytes:
-    return _encoder.encode(frame)
+    try:
+        return _encoder.encode(frame)
+    except UnicodeEncodeError:  # an echo of half a surrogate pair, which only an escape can carry
+        return json.dumps(msgspec.to_builtins(frame)).encode()
