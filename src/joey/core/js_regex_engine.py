@@ -273,12 +273,23 @@ class _RegexCompiler:
 
     def _parse_escaped_char(self) -> str:
         char = self._read_char()
+        if char == "c":
+            return self._parse_control_char()
         for letter, digits in (("x", 2), ("u", 4)):
             code = self._source[self.position : self.position + digits]
             if char == letter and re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", code):
                 self.position += digits
                 return chr(int(code, 16))
         return _CONTROL_ESCAPES.get(char, char)
+
+    def _parse_control_char(self) -> str:
+        r"""`\cA` is U+0001. Before anything but a letter, the backslash stands for itself."""
+        letter = self._source[self.position : self.position + 1]
+        if letter.isascii() and letter.isalpha():
+            self.position += 1
+            return chr(ord(letter) % 32)
+        self.position -= 1
+        return "\\"
 
     def _parse_char_set(self) -> CharTest:
         negated = self._accept("^")
