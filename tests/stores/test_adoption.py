@@ -339,6 +339,25 @@ def test_every_call_has_one_result_and_every_result_a_call(tmp_path: Path) -> No
     assert [type(block) for block in third] == [ToolResultBlock, TextBlock]
 
 
+@pytest.mark.requirement("history:api:results-by-id")
+def test_a_result_under_a_wrong_id_belongs_to_the_call_at_its_position(tmp_path: Path) -> None:
+    api = [
+        user(text("go")),
+        assistant(call("read_file", "c1")),
+        user(result("other", "one")),
+        assistant(call("read_file", "c2"), call("list_files", "c3")),
+        user(result("x", "two"), result("y", "three")),
+        assistant(call("read_file", "c4")),
+        user(result("c1", "late")),
+    ]
+    messages = shown(adopted(tmp_path, task_with(tmp_path, ROWS, api)))
+    assert blocks(messages[2]) == (ToolResultBlock("c1", "one"),)
+    assert blocks(messages[4]) == (ToolResultBlock("c2", "two"), ToolResultBlock("c3", "three"))
+    interrupted, late = blocks(messages[6])
+    assert "interrupted" in interrupted.content
+    assert late.text.endswith("late")
+
+
 def test_calls_without_ids_become_text_in_an_xml_task(tmp_path: Path) -> None:
     api = [
         user(text("go")),

@@ -141,7 +141,7 @@ def _pair_calls_with_results(messages: Iterable[msg.Message]) -> Iterator[msg.Me
             blocks = None if fits else _rename_calls(message, waiting)
         else:
             fits = _has_matching_results(message, waiting)
-            blocks = None if fits else _reorder_results(message, waiting)
+            blocks = None if fits else _reorder_results(message, waiting, known)
             waiting = {}
         yield message if blocks is None else structs.replace(message, content=tuple(blocks))
 
@@ -202,20 +202,36 @@ def _rename_calls(message: msg.Message, ids: dict[str, str]) -> Iterator[msg.Blo
                 yield block
 
 
-def _reorder_results(message: msg.Message, waiting: dict[str, str]) -> Iterator[msg.Block]:
+def _reorder_results(
+    message: msg.Message, waiting: dict[str, str], known: set[str]
+) -> Iterator[msg.Block]:
     """The results first, in the order of the calls; then whatever else the message says."""
     results: dict[str, msg.ToolResultBlock] = {}
     rest: list[msg.Block] = []
-    for block in msg.get_blocks(message):
+    blocks = msg.get_blocks(message)
+    meant = _pair_by_position(blocks, waiting, known)
+    for block in blocks:
         match block:
-            case msg.ToolResultBlock() if block.tool_use_id in waiting.keys() - results.keys():
-                results[block.tool_use_id] = block
+            case msg.ToolResultBlock() if (
+                call_id := meant.get(block.tool_use_id, block.tool_use_id)
+            ) in waiting.keys() - results.keys():
+                results[call_id] = block
             case _:
                 rest += _to_text_blocks(block, {})
     for stored, kept in waiting.items():
         result = results.get(stored) or msg.ToolResultBlock(stored, INTERRUPTED_CALL_TEXT)
         yield structs.replace(result, tool_use_id=kept)
     yield from rest
+
+
+def _pair_by_position(
+    blocks: Iterable[msg.Block], waiting: dict[str, str], known: set[str]
+) -> dict[str, str]:
+    """Ids of results that no call ever had, each with the id of the call at the same position
+    where that has no result of its own."""
+    ids = [block.tool_use_id for block in blocks if isinstance(block, msg.ToolResultBlock)]
+    pairs = zip(ids, waiting, strict=False)
+    return {given: stored for given, stored in pairs if given not in known and stored not in ids}
 
 
 # Calls in the text
