@@ -25,7 +25,8 @@ class Tool(StrEnum):
     MODE = "`alwaysAllowModeSwitch`"
     SUBTASK = "`alwaysAllowSubtasks`; its own calls are decided one by one"
     PAGES = "`alwaysAllowBrowser`"
-    GUIDANCE = f"`{ANY}`"
+    GUIDANCE = f"`{READ}`"
+    SKILL = f"`{ANY}`"
     USER = "a person answers, always"
     ITSELF = "touches nothing but the task"
 
@@ -39,7 +40,8 @@ TOOL_SWITCHES: dict[Tool, str | None] = {
     Tool.MODE: "alwaysAllowModeSwitch",
     Tool.SUBTASK: "alwaysAllowSubtasks",
     Tool.PAGES: "alwaysAllowBrowser",
-    Tool.GUIDANCE: ANY,
+    Tool.GUIDANCE: READ,
+    Tool.SKILL: ANY,
     Tool.USER: ALWAYS,
     Tool.ITSELF: None,
 }
@@ -52,7 +54,7 @@ TOOLS: dict[str, Tool] = {
     "codebase_search": Tool.READS,
     "fetch_instructions": Tool.GUIDANCE,
     "run_slash_command": Tool.GUIDANCE,
-    "skill": Tool.GUIDANCE,
+    "skill": Tool.SKILL,
     "apply_diff": Tool.WRITES,
     "apply_patch": Tool.WRITES,
     "edit": Tool.WRITES,

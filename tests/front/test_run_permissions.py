@@ -115,3 +115,25 @@ async def test_require_approval_asks_even_for_reading(joey: Joey) -> None:
         done = await joey.run("-p", "-a", *reach(server.url), "do it")
     assert done.code == 3
     assert "Read a.txt" in done.err
+
+
+@pytest.mark.parametrize(("reads", "code"), [(True, 0), (False, 3)])
+async def test_commands_and_instructions_are_fetched_where_reading_is_allowed(
+    joey: Joey, reads: bool, code: int
+) -> None:
+    commands = joey.workspace / ".roo/commands"
+    commands.mkdir(parents=True)
+    (commands / "check.md").write_text("Run the checks.", encoding="utf-8")
+    joey.settings(alwaysAllowReadOnly=reads)
+    turns = [
+        Turn(call("run_slash_command", {"command": "check"})),
+        Turn(call("fetch_instructions", {"task": "create_mode"})),
+        DONE,
+    ]
+    async with ModelServer(turns) as server:
+        done = await joey.run("-p", *reach(server.url), "do it")
+    assert done.code == code
+    *_, last = server.requests
+    assert ("Run the checks." in str(last.body)) is reads
+    assert ("customModes" in str(last.body["messages"])) is reads
+    assert ("2 calls refused" in done.err) is not reads

@@ -266,7 +266,7 @@ def _reading_examples() -> Iterator[Example]:
             _missing_parameter(mode, "task"),
             Failure("unknown", {"task": "create_joy"}, "not 'create_joy'"),
         ),
-        ANY,
+        READ,
     )
 
 
@@ -616,7 +616,7 @@ def _external_tool_examples() -> Iterator[Example]:
             _missing_parameter(release, "command"),
             Failure("unknown", {"command": "dance"}, "There is no command 'dance'. Available: "),
         ),
-        ANY,
+        READ,
     )
     poems = {"skill": "poems", "args": "spring"}
     yield Example(

@@ -50,7 +50,8 @@ _CALL_KINDS = (
     ("changing protected files", ToolGroup.EDIT, Claim(Access.WRITE, path=_PROTECTED_PATH)),
     ("another mode", ToolGroup.ALWAYS, Claim(Access.SWITCH_MODE)),
     ("subtasks", ToolGroup.ALWAYS, Claim(Access.DELEGATE)),
-    ("skills and commands of yours", ToolGroup.ALWAYS, Claim(Access.FETCH_INSTRUCTIONS)),
+    ("slash commands", ToolGroup.ALWAYS, Claim(Access.FETCH_INSTRUCTIONS)),
+    ("skills", ToolGroup.ALWAYS, Claim(Access.SKILL)),
     ("tools of your own", ToolGroup.ALWAYS, Claim(Access.CUSTOM_TOOL)),
     ("the browser", ToolGroup.BROWSER, Claim(Access.BROWSER)),
 )

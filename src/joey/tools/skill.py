@@ -46,7 +46,7 @@ class SkillTool(Tool[SkillParams, PreparedSkill]):
         skill = _find_skill(params.skill.strip(), ctx)
         args = params.args or ""
         return PreparedSkill(
-            claims=(Claim(Access.FETCH_INSTRUCTIONS, subject=f"the skill {skill.name}"),),
+            claims=(Claim(Access.SKILL, subject=f"the skill {skill.name}"),),
             row={
                 "tool": "skill",
                 "skill": skill.name,

@@ -49,7 +49,7 @@ _ACCESS_BY_SWITCH_ONLY_TOOL = {
     "browser_action": Access.BROWSER,
     "fetch_instructions": Access.FETCH_INSTRUCTIONS,
     "run_slash_command": Access.FETCH_INSTRUCTIONS,
-    "skill": Access.FETCH_INSTRUCTIONS,
+    "skill": Access.SKILL,
 }
 _READ_TOOLS = frozenset({"read_file", "list_files", "search_files", "list_code_definition_names"})
 _READ_TOOLS |= {"codebase_search"}

@@ -191,6 +191,8 @@ def _judge_claim(
         case Access.BROWSER:
             switches = {"alwaysAllowBrowser": settings.always_allow_browser}
         case Access.FETCH_INSTRUCTIONS:
+            switches = {"alwaysAllowReadOnly": settings.always_allow_read_only}
+        case Access.SKILL:
             switches = {}
     return _decide_by_switches(switches, settings)
 

@@ -20,7 +20,8 @@ class Access(StrEnum):
     MCP = "mcp"
     BROWSER = "browser"
     CUSTOM_TOOL = "custom_tool"
-    FETCH_INSTRUCTIONS = "guidance"  # fetches instructions that the user has put there for it
+    FETCH_INSTRUCTIONS = "guidance"  # fetches instructions, or the text of a slash command
+    SKILL = "skill"  # follows a skill that the user has put there for it
     QUESTION = "question"  # the tool *is* a question: a user always answers
 
 
@@ -105,6 +106,7 @@ _ACTIONS = {
     Access.BROWSER: "opening {0.subject}",
     Access.CUSTOM_TOOL: "running {0.subject}",
     Access.FETCH_INSTRUCTIONS: "following {0.subject}",
+    Access.SKILL: "following {0.subject}",
 }
 _WHOLE_TEXTS = {
     ReasonKind.QUESTION: "the call is a question to you",
