@@ -14,7 +14,8 @@ SOURCE = Path(__file__).parent.parent / "src" / "joey"
 ALLOWED = {
     "cli.arguments:_format_flag_suggestion": "argparse names unknown flags in its message alone",
     "config.config_keys:_explain_invalid_value": "msgspec names a constraint in its message",
-    "config.json_documents:convert_document": "msgspec quotes a wrong value, which may be a secret",
+    "config.json_documents:_explain_wrong_value": "msgspec quotes a wrong value, maybe a secret",
+    "content.browser:perform": "Chromium names a refused connection in its message alone",
     "content.syntax_checker:_check_toml": "tomllib gives the line in its message alone",
     "core.parsing.json_stream:close": "msgspec says only in its message that JSON ended",
     "core.parsing.leaked_calls:_iter_python_calls": "ast says in words that code is cut off",

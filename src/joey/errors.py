@@ -74,6 +74,10 @@ class TargetNotFoundError(ToolError):
     is_informative = True
 
 
+class NoServerError(ToolError):
+    """Nothing listens at the address that the browser was to load a page from."""
+
+
 class CheckpointError(JoeyError):
     """The files of the workspace could not be kept, compared or brought back."""
 

@@ -113,7 +113,7 @@ def test_the_host_of_ollama_becomes_an_address_to_call(host: str, url: str) -> N
 
 def test_a_local_provider_needs_no_key_but_a_model() -> None:
     assert choose(provider="ollama", model="qwen") == Profile(provider="ollama", model="qwen")
-    with pytest.raises(ConfigError, match="which model of ollama"):
+    with pytest.raises(ConfigError, match="Name a model of ollama"):
         choose(provider="ollama")
 
 
@@ -158,7 +158,7 @@ def test_no_error_shows_a_key(flags: dict[str, str]) -> None:
 
 
 def test_an_address_of_ones_own_is_not_asked_for_somebody_elses_usual_model() -> None:
-    with pytest.raises(ConfigError, match=r"which model at http://127\.0\.0\.1:8080/v1"):
+    with pytest.raises(ConfigError, match=r"Name a model at http://127\.0\.0\.1:8080/v1"):
         choose(base_url="http://127.0.0.1:8080/v1")
 
 

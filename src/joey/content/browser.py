@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from joey.core.redaction import has_secret_name
-from joey.errors import ToolError
+from joey.errors import NoServerError, ToolError
 from joey.ports.content import Browser, BrowserObservation, BrowserStep
 from joey.ports.workspace import Files
 from joey.system.subprocess import send_signal_to_group
@@ -135,7 +135,9 @@ class Chromium:
                     " browser was ended. Launch it again."
                 ) from error
             except Error as error:
-                raise ToolError(await self._describe_failure(step, error)) from error
+                is_refused = "net::ERR_CONNECTION_REFUSED" in str(error)
+                kind = NoServerError if is_refused else ToolError
+                raise kind(await self._describe_failure(step, error)) from error
 
     async def _perform(self, step: BrowserStep) -> BrowserObservation:
         if step.action == "close":

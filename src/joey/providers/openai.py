@@ -241,15 +241,19 @@ class OpenAiStreamDecoder(StreamDecoder):
                 self.extra_content = {**(self.extra_content or {}), **extra}
         return False
 
-    def _handle_finish(self, reason: str, response_id: str | None, chunks: list[msg.Chunk]) -> None:
-        if reason in _FAILURE_FINISH_REASONS or reason.startswith(_CALL_FILTER_PREFIX):
-            message = f"The reply was interrupted (finish reason `{reason}`)."
+    def _handle_finish(
+        self, finish_reason: str, response_id: str | None, chunks: list[msg.Chunk]
+    ) -> None:
+        if finish_reason in _FAILURE_FINISH_REASONS or finish_reason.startswith(
+            _CALL_FILTER_PREFIX
+        ):
+            message = f"The reply was interrupted (finish reason `{finish_reason}`)."
             raise errors.build_stream_error(self._service, {"message": message})
         self.is_answer_complete = True
         chunks += self._reasoning_merger.take_chunks()
-        if reason != _LENGTH_FINISH_REASON:
+        if finish_reason != _LENGTH_FINISH_REASON:
             chunks += [msg.CallEndChunk(index) for index in self._call_indexer.take_open_indexes()]
-        chunks.append(msg.StopChunk(reason, response_id))
+        chunks.append(msg.StopChunk(finish_reason, response_id))
 
 
 class _ToolCallIndexer:

@@ -14,7 +14,7 @@ from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
 from joey.core.task_types import Answer, AskKind, RowKind
 from joey.core.text import compile_regex
-from joey.errors import ArgumentError, IgnoredPathError, ToolError
+from joey.errors import ArgumentError, IgnoredPathError, NoServerError, ToolError
 from joey.ports.content import Browser, BrowserActionName, BrowserObservation, BrowserStep
 from joey.ports.execution import SandboxLevel
 from joey.ports.tool_context import ToolContext
@@ -114,10 +114,10 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
         browser = _require_browser(ctx)
         try:
             observation = await browser.perform(prepared.step)
-        except ToolError as error:
-            if "ERR_CONNECTION_REFUSED" in str(error) and await _is_command_network_separate(ctx):
-                raise ToolError(f"{error}\n{_SEPARATE_NETWORK_NOTE}") from error
-            raise
+        except NoServerError as error:
+            if not await _is_command_network_separate(ctx):
+                raise
+            raise ToolError(f"{error}\n{_SEPARATE_NETWORK_NOTE}") from error
         if prepared.step.action == "close":
             return Outcome("The browser is closed.")
         if prepared.screenshot_path is not None:
