@@ -2114,6 +2114,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         "seed 002, Streaming Message Flow",
         "However often a client is cut, it ends with what the journal has.",
     ),
+    "websocket:replay:identity": Requirement(
+        "seed 002, Streaming Message Flow",
+        "A client that was cut between any two events misses none and gets none twice.",
+    ),
     "websocket:replay:restart": Requirement(
         "seed 002, Streaming Message Flow",
         "A client of a server that was killed ends with what the journal has.",

@@ -93,6 +93,86 @@ async def catch_up(peer: Peer, task_id: str, received: list[dict[str, Any]]) -> 
     peer.events.clear()
 
 
+def identity(event: dict[str, Any]) -> tuple[int, int]:
+    return event["record"], event["part"]
+
+
+async def continue_after(peer: Peer, task_id: str, received: list[dict[str, Any]]) -> None:
+    """Subscribe from the last event; what came before the answer is told again after it."""
+    record, part = identity(received[-1]) if received else (0, 0)
+    await peer.ask("subscribe", task_id, since=record, part=part)
+    peer.events.clear()
+
+
+@pytest.mark.requirement("websocket:replay:identity")
+async def test_no_event_is_missed_or_repeated_wherever_the_connection_is_cut(
+    tmp_path: Path,
+) -> None:
+    asking = Turn(say("Hm."), call("ask_followup_question", {"question": "?", "follow_up": []}))
+    turns = (busy_turn(1), asking, Turn(call("switch_mode", {"mode_slug": "ask"})), done())
+    async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as live:
+        task_id = (await live.ask("startNewTask", text="go"))["taskId"]
+        await live.asked("followup")
+        await live.ask("sendMessage", message="the red one")
+        await live.asked("tool")
+        await live.ask("pressPrimaryButton")
+        await live.asked("completion_result")
+        await live.ask("rewindTask", task_id, messageTs=live.rows()[2]["ts"])
+        await live.event("taskRewound")
+        events = (await live.ask("getEvents", task_id))["events"]
+        sent = list(map(identity, live.events))
+        assert sent == sorted(set(sent)), "each event has an identity of its own, in order"
+        durable = list(map(identity, events))
+        assert [each for each in sent if each in durable] == durable
+        assert max(part for _, part in durable) > 1
+        for count in range(len(events)):
+            async with here.peer() as first, here.peer() as second:
+                await first.ask("subscribe", task_id)
+                while len(first.events) < count:
+                    await first.frame()
+                first.socket.transport.abort()
+                await continue_after(second, task_id, first.events[:count])
+                while len(second.events) < len(events) - count:
+                    await second.frame()
+                received = [*first.events[:count], *second.events]
+                assert list(map(identity, received)) == durable
+                assert (await second.ask("ping"))["pong"]
+                assert len(second.events) == len(events) - count, "and nothing more"
+
+
+@pytest.mark.requirement("websocket:replay:identity")
+async def test_events_keep_their_identity_while_they_stream_and_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    received: list[dict[str, Any]] = []
+    cuts = 0
+
+    def until_cut_often_enough(request: Request) -> Turn:
+        return busy_turn(cuts) if cuts < CUTS else done()
+
+    turns = [until_cut_often_enough] * CUTS
+    async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here:
+        async with here.peer() as starter:
+            task_id = (await starter.ask("startNewTask", text="go"))["taskId"]
+        for cuts in range(1, CUTS + 1):
+            async with here.peer() as peer:
+                await continue_after(peer, task_id, received)
+                while len(peer.events) <= cuts % 5:
+                    await peer.frame()
+                received += peer.events
+                peer.socket.transport.abort()
+        async with here.peer() as peer:
+            await continue_after(peer, task_id, received)
+            await peer.asked("completion_result")
+            received += peer.events
+    identities = list(map(identity, received))
+    assert identities == sorted(set(identities))
+    async with open_server(tmp_path) as here, here.peer() as peer:
+        replayed = (await peer.ask("getEvents", task_id))["events"]
+        durable = [identity(event) for event in replayed if event["record"] <= identities[-1][0]]
+        assert [each for each in identities if each in set(durable)] == durable
+
+
 async def test_everything_is_sent_from_the_beginning_and_then_live(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (

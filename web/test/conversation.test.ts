@@ -17,8 +17,8 @@ function makeConversation(rows: Row[] = [], seq = 0): Conversation {
   return conversation;
 }
 
-function makeEvent(eventName: string, payload: Record<string, unknown>, seq = 1): EventFrame {
-  return { type: "event", eventName, taskId: "t", payload, seq };
+function makeEvent(eventName: string, payload: Record<string, unknown>, seq = 1, part = 0): EventFrame {
+  return { type: "event", eventName, taskId: "t", payload, seq, record: seq, part };
 }
 
 function makeMessageEvent(row: Row, seq = 1): EventFrame {
@@ -59,7 +59,7 @@ test("a row that streams is one row, and the last word counts", () => {
     conversation.applyEvent(makeMessageEvent(makeTextRow(1, text, true)));
   conversation.applyEvent(makeMessageEvent(makeTextRow(1, "Hello.", false), 2));
   expect(conversation.rows).toEqual([makeTextRow(1, "Hello.", false)]);
-  expect(conversation.lastSeq).toBe(2);
+  expect(conversation.lastEvent).toEqual({ record: 2, part: 0 });
 });
 
 test("what only streamed is dropped when the connection is lost", () => {
@@ -67,7 +67,7 @@ test("what only streamed is dropped when the connection is lost", () => {
   conversation.applyEvent(makeMessageEvent(makeTextRow(2, "half", true), 4));
   conversation.discardPartialRows();
   expect(conversation.rows.map((row) => row.text)).toEqual(["whole"]);
-  expect(conversation.lastSeq).toBe(4);
+  expect(conversation.lastEvent).toEqual({ record: 4 });
 });
 
 test("a new request clears what the one before left unfinished, but no running command", () => {
@@ -98,10 +98,12 @@ test("an answer to an older question leaves the open one open", () => {
   expect(conversation.status).toBe("waiting");
 });
 
-test("an older frame never takes the number back", () => {
+test("the last event is the one with the highest identity, not the latest to arrive", () => {
   const conversation = makeConversation([], 7);
   conversation.applyEvent(makeMessageEvent(makeTextRow(1, "old"), 3));
-  expect(conversation.lastSeq).toBe(7);
+  expect(conversation.lastEvent).toEqual({ record: 7 });
+  for (const part of [0, 2, 1]) conversation.applyEvent(makeEvent("taskActive", {}, 8, part));
+  expect(conversation.lastEvent).toEqual({ record: 8, part: 2 });
 });
 
 test("what waits and what failed is known after loading", () => {

@@ -96,9 +96,9 @@ class TaskFeed:
             await self._reader_task
         self._subscription.close()
 
-    def find_index_after(self, seq: int) -> int:
-        """The position in `frames` of the first one that `seq` does not cover."""
-        return bisect.bisect_right(self._frame_seqs, seq)
+    def find_index_after(self, seq: int, part: int | None = None) -> int:
+        """The position in `frames` of the first one after a record, or after a part of it."""
+        return _find_index_after(self._frame_seqs, seq, part)
 
     def build_partial_frames(self) -> Sequence[EventFrame]:
         """The rows that still grow, as they look now."""
@@ -178,11 +178,16 @@ class StoredTaskFrames(Struct, frozen=True):
     frame_seqs: Sequence[int]
     seq: int
 
-    def find_index_after(self, seq: int) -> int:
-        return bisect.bisect_right(self.frame_seqs, seq)
+    def find_index_after(self, seq: int, part: int | None = None) -> int:
+        return _find_index_after(self.frame_seqs, seq, part)
 
     def build_partial_frames(self) -> Sequence[EventFrame]:
         return ()
+
+
+def _find_index_after(frame_seqs: Sequence[int], seq: int, part: int | None) -> int:
+    end = bisect.bisect_right(frame_seqs, seq)
+    return end if part is None else min(bisect.bisect_left(frame_seqs, seq) + part + 1, end)
 
 
 ReplaySource = TaskFeed | StoredTaskFrames
@@ -192,9 +197,9 @@ ReplaySource = TaskFeed | StoredTaskFrames
 class _ReplayCursor:
     """How far a task has been read back."""
 
-    def __init__(self, source: ReplaySource, since: int) -> None:
+    def __init__(self, source: ReplaySource, first: int) -> None:
         self.source = source
-        self.position = source.find_index_after(since)
+        self.position = first
         self.normalizer = ReplayNormalizer()
         self.is_started = False
 
@@ -271,12 +276,12 @@ class SendQueue:
     def send_response(
         self, response: ResponseFrame, replay: tuple[ReplaySource, str, int] | None = None
     ) -> None:
-        """The answer to a command; then, when asked for, a task from an earlier number on."""
+        """The answer to a command; then, when asked for, a task from an earlier frame on."""
         packet = encode_text_packet(encode_frame(response))
         started = None
         if replay is not None:
-            source, task_id, since = replay
-            started = self._replay_cursors[task_id] = _ReplayCursor(source, since)
+            source, task_id, first = replay
+            started = self._replay_cursors[task_id] = _ReplayCursor(source, first)
             self._muted_task_ids.discard(task_id)
         self._queue.append(_QueuedPacket(packet, replay_cursor=started))
         self._queued_response_bytes += len(packet)

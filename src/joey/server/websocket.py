@@ -125,8 +125,8 @@ class ClientConnection:
             await self._send_queue.wait_for_capacity()
             await self._handle_frame(frame)
 
-    def _schedule_replay(self, task_id: str, source: ReplaySource, since: int) -> None:
-        self._requested_replay = (source, task_id, since)
+    def _schedule_replay(self, task_id: str, source: ReplaySource, first: int) -> None:
+        self._requested_replay = (source, task_id, first)
 
     def disconnect(self, code: int, reason: str) -> None:
         self._send_queue.flush()

@@ -1,5 +1,5 @@
 // The state of one task: its rows, status, queue and todos, folded from event frames. Folding is
-// idempotent: after a reconnect, the page asks again from the last sequence number that it has seen.
+// idempotent: after a reconnect, the page asks again for everything after the last event that it has seen.
 
 import type {
   Ask,
@@ -22,7 +22,8 @@ export function parseAsk({ askTs, ask, view }: EventFrame["payload"]): Ask {
 
 export class Conversation {
   rows: Row[] = [];
-  lastSeq = 0;
+  /** The last event that was applied; without a part, all events of the record. */
+  lastEvent: { record: number; part?: number } = { record: 0 };
   isLoaded = false;
   status: TaskStatus = "created";
   isLive = false;
@@ -48,7 +49,7 @@ export class Conversation {
 
   load(rows: Row[], seq: number, info: TaskInfo, todos: Todo[]): void {
     this.rows = [...rows].sort((a, b) => a.ts - b.ts);
-    this.lastSeq = seq;
+    this.lastEvent = { record: seq };
     this.todos = todos;
     this.applyTaskInfo(info);
     this.isLoaded = true;
@@ -88,7 +89,12 @@ export class Conversation {
   }
 
   applyEvent(frame: EventFrame): void {
-    if (frame.seq !== undefined && frame.seq > this.lastSeq) this.lastSeq = frame.seq;
+    const { record, part } = frame;
+    if (record !== undefined && part !== undefined) {
+      const last = this.lastEvent;
+      const isLater = record === last.record ? part > (last.part ?? Infinity) : record > last.record;
+      if (isLater) this.lastEvent = { record, part };
+    }
     const { payload } = frame;
     switch (frame.eventName) {
       case "message":

@@ -151,7 +151,7 @@ async function loadConversation(conversation: Conversation): Promise<void> {
       sendCommand("getTodos", {}, conversation.id),
     ]);
     conversation.load(messages, seq, task, todos);
-    await sendCommand("subscribe", { taskId: conversation.id, since: conversation.lastSeq }, conversation.id);
+    await subscribe(conversation);
   } catch (error) {
     handleLoadError(conversation, error);
   } finally {
@@ -160,16 +160,17 @@ async function loadConversation(conversation: Conversation): Promise<void> {
   }
 }
 
+async function subscribe(conversation: Conversation): Promise<{ seq: number }> {
+  const { record, part } = conversation.lastEvent;
+  return sendCommand("subscribe", { taskId: conversation.id, since: record, part }, conversation.id);
+}
+
 /** After a gap: receive the missed events, then load the task's status. */
 async function resyncConversation(conversation: Conversation): Promise<void> {
   conversation.discardPartialRows();
   try {
-    const { seq } = await sendCommand(
-      "subscribe",
-      { taskId: conversation.id, since: conversation.lastSeq },
-      conversation.id,
-    );
-    if (seq < conversation.lastSeq) {
+    const { seq } = await subscribe(conversation);
+    if (seq < conversation.lastEvent.record) {
       await loadConversation(conversation);
       return;
     }

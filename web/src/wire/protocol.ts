@@ -164,6 +164,9 @@ export interface EventFrame {
   taskId?: string;
   payload: Record<string, unknown>;
   seq?: number;
+  /** With `part`, the identity of an event of a task. */
+  record?: number;
+  part?: number;
 }
 
 export interface ResponseFrame {

@@ -179,8 +179,10 @@ class SetConfiguration(_Arguments, frozen=True):
     values: dict[str, Any]
 
 
-class Since(_Arguments, frozen=True):
+class Subscribe(_Arguments, frozen=True):
     since: _NonNegativeInt = 0
+    part: _NonNegativeInt | None = None
+    """The last event of the record `since` that was received; all of them, without it."""
 
 
 class GetEvents(_Arguments, frozen=True):
@@ -428,7 +430,7 @@ _ORIGINAL_SPECS: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = 
     ("isReady", Nothing, Ready, _NO_TASK),
 )
 _ADDED_SPECS: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
-    ("subscribe", Since, Subscribed, _OPTIONAL_TASK),
+    ("subscribe", Subscribe, Subscribed, _OPTIONAL_TASK),
     ("listTasks", ListTasks, TaskList, _NO_TASK),
     ("searchTasks", SearchTasks, FoundTasks, _NO_TASK),
     ("getTask", Nothing, TaskData, _CURRENT_TASK),

@@ -36,6 +36,8 @@ class FrameEncoder:
         self.ui = UiHistory()
         self.projection = TaskProjection()
         self.last_seq = 0
+        self._next_part = 0
+        """The number of the next frame that comes of this record, or of passing events after it."""
         self._pending_created_event: ev.TaskCreated | None = None
         self._subtask_by_call: dict[str, str] = {}
         """Calls that subtasks work on, each with its subtask."""
@@ -47,7 +49,7 @@ class FrameEncoder:
         """The frames of a durable event."""
         if type(event) in ev.TRANSIENT_EVENTS:
             raise ValueError(f"{type(event).__name__} is not durable")
-        before, self.last_seq = self.last_seq, seq
+        before, self.last_seq, self._next_part = self.last_seq, seq, 0
         durable: ev.Durable = event  # type: ignore[assignment]
         self.projection.ledger.apply(durable)
         path = self._branch.add(ev.Record(seq, durable))
@@ -118,7 +120,15 @@ class FrameEncoder:
         return self._build_frame("countdown", payload, self.last_seq)
 
     def _build_frame(self, name: str, payload: Struct, seq: int) -> EventFrame:
-        return EventFrame(event_name=name, task_id=self.task_id, payload=payload, seq=seq)
+        part, self._next_part = self._next_part, self._next_part + 1
+        return EventFrame(
+            event_name=name,
+            task_id=self.task_id,
+            payload=payload,
+            seq=seq,
+            record=self.last_seq,
+            part=part,
+        )
 
     def _build_message_payload(self, change: RowChange) -> NamedPayload:
         payload = wire.MessagePayload(

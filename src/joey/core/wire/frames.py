@@ -8,6 +8,10 @@ frame, or the error to send to the client. It never raises for input from the ne
 the task's journal has been sent. Of the frames that one record gives rise to, only the last
 carries its number and the others the number before it. So a reader that is disconnected between
 them and asks for everything after the last `seq` it saw misses none.
+
+`record` and `part` identify an event within its task, and rise from one event to the next. An event
+has the same ones each time it is sent, so a reader that asks for everything after them gets none
+twice. The parts of passing events are counted on from those of the record before them.
 """
 
 from __future__ import annotations
@@ -65,6 +69,9 @@ class EventFrame(
     task_id: str | None = None
     payload: Any
     seq: int
+    record: int | UnsetType = UNSET
+    """With `part`, its identity; not given to events that are of no journal."""
+    part: int | UnsetType = UNSET
 
 
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]

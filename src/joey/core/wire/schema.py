@@ -18,6 +18,7 @@ from joey.core.wire.frames import MAX_ID_CHARS, AuthFrame, ErrorCode
 
 Schema = dict[str, Any]
 _STRING_SCHEMA: Schema = {"type": "string"}
+_INTEGER_SCHEMA: Schema = {"type": "integer"}
 _TASK_ID_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS}
 
 
@@ -49,7 +50,9 @@ def build_wire_schema() -> Schema:
             eventName={"const": name},
             taskId=_STRING_SCHEMA,
             payload=schema_by_type[payload],
-            seq={"type": "integer"},
+            seq=_INTEGER_SCHEMA,
+            record=_INTEGER_SCHEMA,
+            part=_INTEGER_SCHEMA,
         )
         for name, payload in PAYLOAD_TYPES.items()
     ]

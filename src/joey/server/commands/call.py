@@ -12,7 +12,7 @@ from joey.server.feed import ReplaySource
 
 Arguments = TypeVar("Arguments")
 ReplayScheduler = Callable[[str, ReplaySource, int], None]
-"""After the response, tell this task from an earlier number on."""
+"""After the response, tell this task from an earlier frame on, named by its index."""
 
 
 class CommandCall(Struct, Generic[Arguments], frozen=True):

@@ -70,12 +70,13 @@ async def get_events(hub: ServerHub, call: CommandCall[wire.GetEvents]) -> wire.
     return wire.Events(events=frames, seq=source.seq)
 
 
-async def subscribe(hub: ServerHub, call: CommandCall[wire.Since]) -> wire.Subscribed:
+async def subscribe(hub: ServerHub, call: CommandCall[wire.Subscribe]) -> wire.Subscribed:
     if call.task_id is None:
         return wire.Subscribed(tasks={feed.task.id: feed.seq for feed in hub.feeds})
     source = await hub.find_replay_source(call.task_id)
     if call.schedule_replay is not None:
-        call.schedule_replay(call.task_id, source, call.arguments.since)
+        first = source.find_index_after(call.arguments.since, call.arguments.part)
+        call.schedule_replay(call.task_id, source, first)
     return wire.Subscribed(task_id=call.task_id, seq=source.seq)
 
 
