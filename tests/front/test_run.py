@@ -130,7 +130,7 @@ async def test_a_provider_that_is_busy_is_tried_again_and_the_wait_is_shown(joey
     async with ModelServer([Turn(fail(529, "busy")), DONE]) as server:
         done = await joey.run("-p", *reach(server.url), "do it")
     assert done.code == 0
-    assert re.search(r"~ trying again in \d+ s \(attempt \d of \d\): anthropic", done.err)
+    assert re.search(r"~ trying again in \d+ s \(retry \d of \d\): anthropic", done.err)
 
 
 async def test_no_server_at_all_means_try_again(joey: Joey) -> None:
