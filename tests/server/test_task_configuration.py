@@ -67,6 +67,33 @@ async def test_a_fork_has_the_settings_of_its_source(tmp_path: Path) -> None:
         assert not (here.workspace / "a.txt").exists()
 
 
+@pytest.mark.parametrize("row", [0, 1, -1])
+async def test_a_fork_at_any_row_keeps_provider_address_and_key(tmp_path: Path, row: int) -> None:
+    async with (
+        ModelServer([done()] * 3) as model,
+        open_server(tmp_path) as here,
+        here.peer() as peer,
+    ):
+        own = {"openAiBaseUrl": f"{model.url}/v1", "openAiModelId": "any", "openAiApiKey": OWN_KEY}
+        task = await begin(peer, configuration={"apiProvider": "openai", **own})
+        await peer.asked("completion_result")
+        rows = (await peer.ask("getMessages", task))["messages"]
+        since = len(peer.events)
+        fork = await peer.ask("forkTask", task, messageTs=rows[row]["ts"], text="again")
+        await peer.event(
+            "taskIdle", since=since, where=lambda event: event["taskId"] == fork["taskId"]
+        )
+        assert here.model.requests == []
+        assert model.requests[-1].headers["authorization"] == f"Bearer {OWN_KEY}"
+        await peer.ask("rewindTask", task, messageTs=rows[row]["ts"])
+        await peer.ask("clearCurrentTask", task)
+        since = len(peer.events)
+        await peer.ask("sendMessage", task, message="once more")
+        await peer.event("taskIdle", since=since, where=lambda event: event["taskId"] == task)
+        assert here.model.requests == []
+        assert len(model.requests) == 3
+
+
 async def test_a_rewind_takes_no_settings_away(tmp_path: Path) -> None:
     turns = (done("one"), WRITE, done())
     async with open_server(tmp_path, *turns, alwaysAllowWrite=True) as here, here.peer() as peer:

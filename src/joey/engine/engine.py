@@ -18,7 +18,6 @@ from msgspec import Struct, structs
 from joey.core import events as ev
 from joey.core.history.branch import find_cut_point, find_live_branch
 from joey.core.history.state import TaskProjection
-from joey.core.history.usage_ledger import UsageLedger
 from joey.core.messages import replace_lone_surrogates
 from joey.core.models import ToolProtocol, choose_tool_protocol
 from joey.core.modes import choose_fallback_mode
@@ -314,11 +313,7 @@ class Engine:
         self, task_id: str, records: Sequence[ev.Record], options: TaskOptions
     ) -> StoredTaskState:
         """What the task remembers of itself; secrets that the options bring along are stored."""
-        projection = TaskProjection()
-        for record in records:
-            projection.ledger.apply(record.event)
-        for record in find_live_branch(records):
-            projection.apply_branch_event(record.event)
+        projection = _fold(records, find_live_branch(records))
         secrets = self.store.load_secrets(task_id)
         if (given := _extract_secrets(options)) is not None:
             stored = {} if secrets is None else secrets.settings
@@ -416,6 +411,15 @@ EVENTS_NOT_FORKED = (
 )
 
 
+def _fold(records: Sequence[ev.Record], path: Sequence[ev.Record]) -> TaskProjection:
+    projection = TaskProjection()
+    for record in records:
+        projection.ledger.apply(record.event)
+    for record in path:
+        projection.apply_branch_event(record.event)
+    return projection
+
+
 def build_fork_records(
     source: Sequence[ev.Record],
     fork_id: str,
@@ -426,10 +430,9 @@ def build_fork_records(
 ) -> list[ev.Record]:
     """The journal of a fork."""
     path = _build_branch_to_row(source, row_ts, keep=keep)
-    events = list(_iter_fork_events(path, fork_id, now))
-    ledger = UsageLedger()
-    for record in source:
-        ledger.apply(record.event)
+    projection = _fold(source, path)
+    ledger = projection.ledger
+    events = list(_iter_fork_events(path, projection, fork_id, now))
     if ledger.configuration:
         events.append(ev.TaskConfigured(ts=events[-1].ts + 1, configuration=ledger.configuration))
     if (change := ledger.protocol_change) is not None:
@@ -451,10 +454,9 @@ def _build_branch_to_row(
     return find_live_branch([*source, ev.Record(source[-1].seq + 1, rewound)])
 
 
-def _iter_fork_events(path: Sequence[ev.Record], fork_id: str, now: int) -> Iterator[ev.Durable]:
-    projection = TaskProjection()
-    for record in path:
-        projection.apply_branch_event(record.event)
+def _iter_fork_events(
+    path: Sequence[ev.Record], projection: TaskProjection, fork_id: str, now: int
+) -> Iterator[ev.Durable]:
     first, *rest = path
     # No two events of a task have one `ts`: those that are taken over keep theirs.
     now = max(now, *(record.event.ts + 1 for record in path))

@@ -73,7 +73,8 @@ class TaskProjection:
         self.mode = ""
         self._first_protocol = ToolProtocol.NATIVE
         self._is_first_protocol_named = False
-        self.route = ModelRoute()
+        self._created_route = ModelRoute()
+        self._run_route: ModelRoute | None = None
         self.parent_id: str | None = None
         self.root_id: str | None = None
         self.depth = 0
@@ -171,7 +172,7 @@ class TaskProjection:
         match event:
             case ev.TaskCreated():
                 self._is_first_protocol_named = event.is_protocol_named
-                self.route = ModelRoute(profile=event.profile, model=event.model)
+                self._created_route = ModelRoute(profile=event.profile, model=event.model)
                 self.parent_id, self.root_id = event.parent_id, event.root_id
                 self.depth = event.depth
             case ev.TaskImported(rows=rows):
@@ -212,9 +213,14 @@ class TaskProjection:
                 return
             case ev.TaskForked():
                 self.spawned_subtasks, self.imported_child_ids, self.pending_restore = {}, (), None
-                self.route = event.route or self.route
+                self._run_route = event.route or self._run_route
         self.state = TaskState.ABORTED
         self.pending_ask, self.failure, self.pending_subtask_ids = None, None, ()
+
+    @property
+    def route(self) -> ModelRoute:
+        """The model of the latest run; of a path that ends before the first run, of that one."""
+        return self._run_route or self.ledger.first_route or self._created_route
 
     @property
     def tool_protocol(self) -> ToolProtocol:
@@ -274,7 +280,7 @@ class TaskProjection:
         self.state = STATE_AFTER_EVENT.get(type(event), self.state)
         match event:
             case ev.TaskStarted():
-                self.route = event.route or self.route
+                self._run_route = event.route or self._run_route
                 self.unattended_refusals = ()
                 # What is worked on now must not be overwritten by what was due before.
                 self.pending_restore = None

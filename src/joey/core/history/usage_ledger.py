@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.messages import CallPart, Usage
-from joey.core.settings import Limits
+from joey.core.settings import Limits, ModelRoute
 from joey.core.task_types import RowKind
 
 _WORK_EVENTS = (
@@ -54,6 +54,8 @@ class UsageLedger:
         """Settings given to this task alone."""
         self.protocol_change: ev.ProtocolChanged | None = None
         """The latest."""
+        self.first_route: ModelRoute | None = None
+        """The model of the first run."""
         self.usage = ev.TokenUsage()
         self._subtask_by_call: dict[str, str] = {}
         self._usage_by_subtask: dict[str, ev.TokenUsage] = {}
@@ -71,6 +73,8 @@ class UsageLedger:
     def apply(self, event: ev.Durable) -> None:
         self.updated = max(self.updated, event.ts)
         self._apply_spending(event)
+        if isinstance(event, ev.TaskStarted | ev.TaskForked) and self.first_route is None:
+            self.first_route = event.route
         match event:
             case ev.MessageQueued():
                 self.queued_messages[event.id] = event
