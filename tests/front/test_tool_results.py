@@ -145,3 +145,13 @@ async def test_a_question_in_plain_text_is_answered_where_nobody_can(
     reminder = json.dumps(played.requests[1].body["messages"][-1])
     assert "You did not use a tool" in reminder
     assert ("Nobody is there; decide yourself." in reminder) is is_question
+
+
+async def test_an_xml_result_is_headed_with_the_alias_that_the_model_used(joey: Joey) -> None:
+    text = "<write_file>\n<path>a.txt</path>\n<content>\none\n</content>\n</write_file>"
+    done = "<attempt_completion>\n<result>ok</result>\n</attempt_completion>"
+    async with ModelServer([Turn(say(text)), Turn(say(done))]) as server:
+        finished = await joey.run("-p", "-y", "--protocol", "xml", *reach(server.url), "go")
+    assert finished.code == 0, finished.err
+    answer = server.requests[1].body["messages"][-1]["content"]
+    assert answer[0]["text"] == "[write_file for 'a.txt'] Result:"

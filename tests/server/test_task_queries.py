@@ -211,3 +211,30 @@ async def test_what_a_process_that_is_gone_left_unfinished_is_aborted(tmp_path: 
         lock = TaskLock.acquire(left, left.name)
         assert await statuses() == [(False, "running")] * 2, "somebody works on it"
         lock.release()
+
+
+async def test_tools_are_counted_under_one_name_with_the_completing_call(tmp_path: Path) -> None:
+    edits = {"path": "a.txt", "old_string": "one", "new_string": "two"}
+    turns = [
+        Turn(call("write_file", {"path": "a.txt", "content": "one\n"})),
+        Turn(call("write_to_file", {"path": "b.txt", "content": "x\n"})),
+        Turn(call("search_and_replace", edits)),
+        Turn(call("write_file", {"path": "c.txt"})),
+        done("first"),
+        done("second"),
+    ]
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
+        configuration = {"alwaysAllowWrite": True}
+        await peer.ask("startNewTask", text="go", configuration=configuration)
+        await peer.asked("completion_result")
+        first = (await peer.event("taskCompleted"))["payload"]["toolUsage"]
+        seen = len(peer.events)
+        await peer.ask("sendMessage", message="again")
+        second = (await peer.event("taskCompleted", since=seen))["payload"]["toolUsage"]
+    expected = {
+        "write_to_file": {"attempts": 3, "failures": 1},
+        "edit": {"attempts": 1, "failures": 0},
+        "attempt_completion": {"attempts": 1, "failures": 0},
+    }
+    assert first == expected
+    assert second == {**expected, "attempt_completion": {"attempts": 2, "failures": 0}}

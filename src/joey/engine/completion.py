@@ -29,6 +29,7 @@ from joey.core.events import (
     ToolStarted,
 )
 from joey.core.history.api import COMPLETION_TOOL_NAME
+from joey.core.history.usage_ledger import add_to_tallies
 from joey.core.messages import TextBlock, TextPart, ToolCall
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
 from joey.core.prompts import messages_to_model
@@ -72,12 +73,13 @@ async def present_result(
         result = "\n\n".join((result, *map(describe_background_command, commands)))
     await run_completion_hooks(task, call, result)
     task.add_row(RowKind.COMPLETION_RESULT, result, row_ts)
+    tallies = projection.ledger.tool_tallies
     task.publish(
         TaskCompleted(
             ts=task.next_ts(),
             result=result,
             usage=projection.usage,
-            tool_usage=dict(projection.ledger.tool_tallies),
+            tool_usage=tallies if call is None else add_to_tallies(tallies, COMPLETION_TOOL_NAME),
             is_plain_answer=call is None,
             background_commands=commands,
         )

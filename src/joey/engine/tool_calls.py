@@ -369,7 +369,7 @@ def finish_call(
         ev.ToolFinished(
             ts=task.next_ts(),
             call_id=row_call.call.id,
-            tool=row_call.call.name,
+            tool=_find_tool_name(task, row_call.call),
             content=outcome.text,
             images=outcome.images,
             is_error=outcome.is_error,
@@ -420,7 +420,7 @@ def fail_call(
     task.publish(
         ev.ToolFailed(
             ts=task.next_ts(),
-            tool=name,
+            tool=_find_tool_name(task, row_call.call),
             error=str(error),
             call_id=row_call.call.id,
             rule=None if reason is None else reason.rule,
@@ -459,6 +459,12 @@ def _find_denial_reason(error: ToolError) -> Reason | None:
             return build_ignored_path_reason(error.path, error.reason)
         case _:
             return None
+
+
+def _find_tool_name(task: Task, call: ToolCall) -> str:
+    """The tool's own name, whatever the model called it; the model's word where there is none."""
+    tool = task.runtime.tool_set.get(call.name)
+    return call.name if tool is None else tool.name
 
 
 def _format_result_header(task: Task, call: ToolCall) -> str:

@@ -6,7 +6,7 @@ of an imported task are read from the rows of its requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -61,6 +61,8 @@ class UsageLedger:
         self._usage_by_subtask: dict[str, ev.TokenUsage] = {}
         """Of each subtask that has returned; one that does so again tells of all that it used."""
         self.tool_tallies: dict[str, ev.ToolTally] = {}
+        self._is_completion_counted = False
+        """The completing call was counted with its result, before it ended."""
         self.queued_messages: dict[str, ev.MessageQueued] = {}
         self.last_checkpoint: str | None = None
         """The files of the workspace as this task last knew them."""
@@ -75,6 +77,7 @@ class UsageLedger:
         self._apply_spending(event)
         if isinstance(event, ev.TaskStarted | ev.TaskForked) and self.first_route is None:
             self.first_route = event.route
+        self._apply_tool_call(event)
         match event:
             case ev.MessageQueued():
                 self.queued_messages[event.id] = event
@@ -91,14 +94,9 @@ class UsageLedger:
                 self.usage = self.usage.plus(ev.TokenUsage(*counts, event.cost or 0.0))
             case ev.SubtaskSpawned():
                 self._subtask_by_call[event.call_id] = event.child_id
-            case ev.ToolFinished():
-                if event.subtask_usage is not None:
-                    self._usage_by_subtask[
-                        self._subtask_by_call.get(event.call_id, event.call_id)
-                    ] = event.subtask_usage
-                self._count_tool_call(event.tool, failed=False)
-            case ev.ToolFailed():
-                self._count_tool_call(event.tool, failed=True)
+            case ev.ToolFinished(subtask_usage=ev.TokenUsage() as usage):
+                child_id = self._subtask_by_call.get(event.call_id, event.call_id)
+                self._usage_by_subtask[child_id] = usage
             case ev.CheckpointSaved(id=checkpoint) | ev.FilesRestored(checkpoint=checkpoint):
                 self.last_checkpoint = checkpoint
             case ev.TaskCreated() | ev.TaskConfigured():
@@ -112,6 +110,19 @@ class UsageLedger:
                 self.total_spending, self.last_run = ev.Spending(), None
                 self.usage = ev.TokenUsage()
                 self.tool_tallies, self.queued_messages, self._usage_by_subtask = {}, {}, {}
+
+    def _apply_tool_call(self, event: ev.Durable) -> None:
+        match event:
+            case ev.ReplyReceived():
+                self._is_completion_counted = False
+            case ev.TaskCompleted(is_plain_answer=False):
+                self.tool_tallies = add_to_tallies(self.tool_tallies, COMPLETION_TOOL_NAME)
+                self._is_completion_counted = True
+            case ev.ToolFinished(tool=tool):
+                if not (tool == COMPLETION_TOOL_NAME and self._is_completion_counted):
+                    self.tool_tallies = add_to_tallies(self.tool_tallies, tool)
+            case ev.ToolFailed(tool=tool):
+                self.tool_tallies = add_to_tallies(self.tool_tallies, tool, failed=True)
 
     @property
     def subtask_usage(self) -> ev.TokenUsage:
@@ -159,11 +170,13 @@ class UsageLedger:
             run, last_started_ts=event.ts, worked_ms=worked, is_over=False
         )
 
-    def _count_tool_call(self, tool: str, *, failed: bool) -> None:
-        tally = self.tool_tallies.get(tool, ev.ToolTally())
-        self.tool_tallies[tool] = ev.ToolTally(
-            tally.attempts + (not failed), tally.failures + failed
-        )
+
+def add_to_tallies(
+    tallies: Mapping[str, ev.ToolTally], tool: str, *, failed: bool = False
+) -> dict[str, ev.ToolTally]:
+    """The tallies with one more attempt of a tool, or with the failure of one."""
+    tally = tallies.get(tool, ev.ToolTally())
+    return {**tallies, tool: ev.ToolTally(tally.attempts + (not failed), tally.failures + failed)}
 
 
 _MAX_SAFE_INTEGER = 2**53

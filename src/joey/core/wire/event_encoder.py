@@ -182,9 +182,9 @@ class FrameEncoder:
                 yield from self._encode_lifecycle(event)
 
     def _build_usage_payload(self) -> NamedPayload:
-        tools = dict(self.projection.ledger.tool_tallies)
         payload = wire.UsagePayload(
-            usage=wire.to_usage_totals(self.projection.usage), tool_usage=tools
+            usage=wire.to_usage_totals(self.projection.usage),
+            tool_usage=self.projection.ledger.tool_tallies,
         )
         return "taskTokenUsageUpdated", payload
 
