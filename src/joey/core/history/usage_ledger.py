@@ -75,8 +75,8 @@ class UsageLedger:
     def apply(self, event: ev.Durable) -> None:
         self.updated = max(self.updated, event.ts)
         self._apply_spending(event)
-        if isinstance(event, ev.TaskStarted | ev.TaskForked) and self.first_route is None:
-            self.first_route = event.route
+        route = event.route if isinstance(event, ev.TaskStarted | ev.TaskForked) else None
+        self.first_route = self.first_route or route
         self._apply_tool_call(event)
         match event:
             case ev.MessageQueued():
