@@ -2106,6 +2106,10 @@ REQUIREMENTS: dict[str, Requirement] = {
     "websocket:commands": Requirement(
         "seed 002", "All commands, events and error codes of the WebSocket API."
     ),
+    "websocket:rows": Requirement(
+        "seed 002, Streaming Message Flow",
+        "The events of a task, folded by a client, are its rows in every history.",
+    ),
     "websocket:replay:growing-rows": Requirement(
         "seed 002, Streaming Message Flow",
         "Whoever subscribes while a row grows is shown it as it stands.",

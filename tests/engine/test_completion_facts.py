@@ -84,7 +84,7 @@ async def test_a_failed_command_is_reported_once_and_the_next_result_is_presente
     )
     completions = [e for e in list_durable_events(task) if isinstance(e, TaskCompleted)]
     assert [each.result for each in completions] == ["It fails."]
-    assert "It works." in [row.text for row in find_rows(task, "text")]
+    assert "It works." in [row.text for row in find_rows(task, "completion_result")]
     assert len(list_sent_back(task)) == 1
 
 
@@ -315,7 +315,9 @@ async def test_a_subtask_is_sent_back_by_its_own_facts(engine_harness: EngineHar
 async def test_with_a_user_the_result_is_asked_about_once(engine_harness: EngineHarness) -> None:
     task = await engine_harness.start(fail(), finish("works"), finish("fails"))
     await wait_for_ask(task)
-    assert [row.text for row in find_rows(task, "completion_result")] == ["fails", ""]
+    rows = find_rows(task, "completion_result")
+    assert [row.text for row in rows] == ["works", "fails", ""]
+    assert "was not presented" in (rows[0].result or "")
     assert not [row for row in task.rows if getattr(row, "partial", None)]
 
 

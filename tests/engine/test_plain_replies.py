@@ -153,7 +153,7 @@ async def test_a_plain_answer_is_held_back_by_open_todos(engine_harness: EngineH
     )
     await wait_for_ending(task)
     assert "The todo list still has open items." in list_texts(task.messages[6])[0]
-    assert not find_rows(task, "completion_result")
+    assert not [e for e in list_durable_events(task) if isinstance(e, TaskCompleted)]
 
 
 async def test_a_model_that_only_talks_and_is_held_back_is_stopped(

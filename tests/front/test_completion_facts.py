@@ -162,10 +162,10 @@ async def test_a_task_of_a_client_has_the_setting_of_its_own(tmp_path: Path, set
         await peer.asked("completion_result")
         rows = peer.rows(task_id)
         assert not [row for row in rows if row.get("partial")]
-        results = [row["text"] for row in rows if row.get("say") == "completion_result"]
-        assert results == ["1" if setting == "off" else "2"]
-        kept = [row for row in rows if row.get("say") == "text" and row["text"] == "1"]
-        assert len(kept) == (0 if setting == "off" else 1)
+        results = [row for row in rows if row.get("say") == "completion_result"]
+        presented = [row["text"] for row in results if "tool" not in row]
+        assert presented == ["1" if setting == "off" else "2"]
+        assert len(results) == (1 if setting == "off" else 2)
         assert peer.names().count("taskCompleted") == 1
 
 

@@ -279,6 +279,20 @@ def background(protocol: str) -> tuple[list[Turn], Play]:
     return [turn(protocol, 1, slow), turn(protocol, 2, other), finish(protocol, 3)], play
 
 
+def dropped(protocol: str) -> tuple[list[Turn], Play]:
+    """Calls of which nothing comes: one is wrong, one is skipped after a rejection."""
+
+    async def play(client: Client, task_id: str) -> None:
+        await start(client, task_id, "Write it.")
+        await client.answer(task_id, "tool", NO)
+        await client.answer(task_id, "completion_result")
+        await client.wait_for_event("taskFinished", task_id)
+
+    edit = ("write_to_file", {"path": "c.txt", "content": "one\n"})
+    wrong = ("write_to_file", {"content": "two\n"})
+    return [turn(protocol, 1, wrong, edit, edit), finish(protocol, 2)], play
+
+
 CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "work": work,
     "rewind": rewind,
@@ -293,6 +307,7 @@ CASES: dict[str, Callable[[str], tuple[list[Turn], Play]]] = {
     "refused": refused,
     "broken": broken,
     "background": background,
+    "dropped": dropped,
 }
 ONLY_NATIVE = {*CASES} - {"work", "rewind", "condense", "subtask"}
 

@@ -1,7 +1,7 @@
 """A small MCP server without any library, which misbehaves as its tools are asked to.
 
 Run as a program. `--garbage`, `--deaf`, `--stubborn`, `--flood`, `--asks`, `--modern` change how
-it lives; `--log FILE` notes what it was told.
+it lives; `--wrong` adds a tool that only fails; `--log FILE` notes what it was told.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ TOOLS: dict[str, dict[str, Any]] = {
     "redescribe": {"type": "object", "properties": {}},
 }
 flags = set(sys.argv[1:])
+if "--wrong" in flags:
+    TOOLS["wrong"] = {"type": "object", "properties": {}}
 grown: list[str] = []
 descriptions = ["A tool."]
 

@@ -88,6 +88,21 @@ async def test_a_growing_row_is_sent_once_it_can_be_and_as_it_looks_then() -> No
     )
 
 
+async def test_a_slow_client_hears_of_a_new_row_before_its_changes() -> None:
+    pipe = Pipe()
+    box = outbox(pipe)
+    pipe.can_write = False
+    created = MessagePayload(action="created", message={"ts": 1, "text": ""})
+    new = EventFrame(event_name="message", task_id="t", payload=created, seq=3)
+    box.send_event(Broadcast(new, row_ts=1))
+    box.send_event(Broadcast(frame("gro", 3), row_ts=1))
+    box.send_event(Broadcast(frame("growing", 3), row_ts=1))
+    pipe.can_write = True
+    box.flush()
+    assert [f["payload"]["action"] for f in pipe.sent] == ["created"]
+    assert pipe.sent_texts == ["growing"]
+
+
 async def test_whoever_lags_is_asked_to_subscribe_again_and_then_misses_nothing() -> None:
     pipe = Pipe()
     count = MAX_QUEUED_EVENTS + 50
@@ -153,6 +168,7 @@ async def test_what_grows_waits_for_a_slow_reader_and_is_sent_as_it_looks_then()
     pipe.can_write = True
     box.flush()
     assert pipe.sent_texts == ["growing", "growing on too"]
+    assert [f["payload"]["action"] for f in pipe.sent[-2:]] == ["created", "created"]
 
 
 async def test_whoever_does_not_even_read_that_is_cut() -> None:

@@ -7,7 +7,7 @@ import { AskPanel } from "../src/approval/panel";
 import { Diff } from "../src/render/diff";
 import { Markdown } from "../src/render/markdown";
 import { CodeBlock } from "../src/render/code";
-import { ToolCard } from "../src/tools/cards";
+import { getCommand, ToolCard } from "../src/tools/cards";
 import type { AskView, Row } from "../src/wire/protocol";
 
 interface Case {
@@ -31,7 +31,7 @@ function getText(node: ComponentChildren): string {
 test.each(CASES.filter(({ row }) => row.summary))("the card of: $name", ({ row }) => {
   const text = getText(ToolCard({ row, rowId: "r" }));
   const { title, subject = "", kind, warnings = [] } = row.summary!;
-  const expected = kind === "execute" ? [title, row.text ?? ""] : [title, subject];
+  const expected = kind === "execute" ? [title, getCommand(row)] : [title, subject];
   for (const each of [...expected, ...warnings]) expect(text).toContain(each);
 });
 

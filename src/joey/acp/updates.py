@@ -31,7 +31,12 @@ from joey.acp.tool_calls import (
 from joey.core import events as ev
 from joey.core.messages import CallPart, ReasoningPart, TextPart
 from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
-from joey.core.tool_calls import COMMAND_TOOL_NAME, ToolCallSummary, summarize_call_row
+from joey.core.tool_calls import (
+    COMMAND_TOOL_NAME,
+    ToolCallSummary,
+    parse_plain_text,
+    summarize_call_row,
+)
 from joey.presentation.phrases import (
     describe_condense,
     describe_error,
@@ -108,6 +113,8 @@ class UpdateEncoder:
                 yield from self._encode_call_event(event)
             case ev.RowAdded():
                 yield from self._encode_row(event)
+            case ev.CallDropped(ts=ts, tool="attempt_completion", text=text):
+                yield from self._encode_unsent_text(ts, RowKind.TEXT, text)
             case ev.UserMessage(ts=ts, text=text, images=images):
                 self._last_message_ts = 0
                 if not live and not self._is_subtask:
@@ -432,7 +439,8 @@ def _encode_imported_row(
         case RowKind.TOOL | AskKind.USE_MCP_SERVER | AskKind.COMMAND:
             summary = summarize_call_row(row)
             if summary and summary.tool not in ("finish_task", "update_todo_list"):
-                yield _build_imported_call_update(ts, summary, text, workspace, output.get(ts, ""))
+                plain = parse_plain_text(summary.tool, text)
+                yield _build_imported_call_update(ts, summary, plain, workspace, output.get(ts, ""))
 
 
 def _build_imported_call_update(

@@ -21,7 +21,13 @@ from joey.core.history.branch import find_live_branch
 from joey.core.history.ui import UiHistory
 from joey.core.rewind import RewindPreview
 from joey.core.task_types import IDLE_STATES, AskKind, RowKind, TaskState
-from joey.core.tool_calls import CallKind, decode_row, summarize_call_row
+from joey.core.tool_calls import (
+    COMMAND_TOOL_NAME,
+    CallKind,
+    decode_row,
+    parse_plain_text,
+    summarize_call_row,
+)
 from joey.errors import TaskNotFoundError
 from joey.ports.storage import FoundTask, Store, TaskIndex, TaskMetadata
 from joey.presentation.phrases import (
@@ -104,7 +110,7 @@ def _render_row(row: dict[str, Any], *, first: bool) -> Iterator[str]:
         case RowKind.SUBTASK_RESULT if text:
             yield f"Result of the subtask:\n\n{text}"
         case RowKind.COMPLETION_RESULT if text:
-            yield f"## Result\n\n{text}"
+            yield f"## {'Assistant' if row.get('tool') else 'Result'}\n\n{text}"
         case RowKind.ERROR | RowKind.DIFF_ERROR:
             yield f"**Error:** {describe_error(text)}"
 
@@ -113,7 +119,8 @@ def _render_tool_call(row: dict[str, Any], text: str) -> Iterator[str]:
     if (summary := summarize_call_row(row)) is None:
         return
     if summary.kind is CallKind.EXECUTE:
-        yield f"### Command{_format_approval_state(row)}\n\n{format_code_block(text, 'sh')}"
+        command = parse_plain_text(COMMAND_TOOL_NAME, text)
+        yield f"### Command{_format_approval_state(row)}\n\n{format_code_block(command, 'sh')}"
         return
     subject = f" `{summary.subject}`" if summary.subject else ""
     yield f"### {summary.title}{subject}{_format_approval_state(row)}"

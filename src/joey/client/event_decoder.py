@@ -22,6 +22,7 @@ from joey.core import events as ev
 from joey.core.history.ui import REPLY_ROW_KINDS, RequestInfo
 from joey.core.messages import ReasoningPart, TextPart, Usage
 from joey.core.task_types import Answer, Response, RowKind
+from joey.core.tool_calls import parse_plain_text
 from joey.core.wire.frames import EventFrame
 
 RowData = Mapping[str, Any]
@@ -92,6 +93,10 @@ class EventDecoder:
             return
         text, say = row.get("text", ""), str(row.get("say"))
         if not before or before.get("partial") or before.get("say") != say:
+            if tool := row.get("tool"):
+                yield ev.CallDropped(ts=row["ts"], tool=tool, text=text)
+                yield from _decode_tool_result(row, before)
+                return
             if say == RowKind.COMPLETION_RESULT:
                 self._completion_result = text
             yield _build_event(ev.RowAdded, row, say=say)
@@ -223,13 +228,13 @@ def _decode_call_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
             )
         return
     if not before or before.get("partial"):
-        yield _build_event(
-            ev.ToolStarted,
-            row,
-            call_id=_build_call_id(row),
-            tool=tool,
-            text=row.get("text", ""),
-        )
+        text = row.get("text", "")
+        if row.get("approvalState") is None and "partial" in row:
+            yield ev.CallDropped(ts=row["ts"], tool=tool, text=text)
+        else:
+            plain = parse_plain_text(tool, text)
+            call_id = _build_call_id(row)
+            yield _build_event(ev.ToolStarted, row, call_id=call_id, tool=tool, text=plain)
     yield from _decode_tool_result(row, before)
 
 
@@ -311,7 +316,7 @@ class TaskMirror:
         """The last record that was told."""
         self.opened_at_seq = seq
         """The last record that `initial_rows` include; `durable_frames` begins after it."""
-        self.initial_rows: Sequence[RowData] = list(rows)
+        self.initial_rows: Sequence[RowData] = [row for row in rows if not row.get("partial")]
         """The rows as they were then."""
         self.durable_frames: list[EventFrame] = []
         """All that lasts."""

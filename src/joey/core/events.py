@@ -374,6 +374,15 @@ class RowAdded(EventBase, frozen=True, tag="said"):
     subtask_id: str | None = field(default=None, name="task_id")
 
 
+class CallDropped(EventBase, frozen=True, tag="callDropped"):
+    """Nothing came of a call: it was wrong, skipped or cut off. `ts` is that of its row, which
+    stays as it looked then."""
+
+    tool: str
+    text: str
+    """That of its row: JSON, or a result that is not presented."""
+
+
 class TodosChanged(EventBase, frozen=True, tag="todosChanged"):
     todos: tuple[Todo, ...]
 
@@ -574,6 +583,7 @@ Durable = (
     | ToolFinished
     | ToolFailed
     | RowAdded
+    | CallDropped
     | TodosChanged
     | ModeSwitched
     | ProtocolChanged

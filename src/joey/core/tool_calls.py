@@ -225,7 +225,8 @@ def summarize_row_text(
 ) -> ToolCallSummary:
     """The summary of a call of which only the row is known. `known` is as in `summarize_call`."""
     if ask == "command" or tool == COMMAND_TOOL_NAME:
-        return summarize_call(COMMAND_TOOL_NAME, {}, text=text, path=path, **known)
+        command = parse_plain_text(COMMAND_TOOL_NAME, text)
+        return summarize_call(COMMAND_TOOL_NAME, {}, text=command, path=path, **known)
     if ask == "browser_action_launch":
         return summarize_call("browser_action", {}, text=text, **known)
     return summarize_call(tool, decode_row(text), path=path, diff=diff, **known)
@@ -270,6 +271,18 @@ def decode_row(text: str) -> dict[str, Any]:
     except msgspec.DecodeError:
         return {}
     return row if isinstance(row, dict) else {}
+
+
+def parse_plain_text(tool: str, text: str) -> str:
+    """The command or the address of a row, whose text is JSON if nobody was asked about it."""
+    row = decode_row(text) if text.startswith("{") else {}
+    match tool, row:
+        case "execute_command", {"tool": "execute_command", "command": str(command)}:
+            return command
+        case "browser_action", {"action": "launch", "url": str(address)}:
+            return address
+        case _:
+            return text
 
 
 def describe_confinement(sandbox: SandboxStatus) -> str:

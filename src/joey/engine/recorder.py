@@ -19,6 +19,7 @@ from joey.core.history.api import ApiHistory
 from joey.core.history.branch import find_live_branch
 from joey.core.history.state import TaskProjection
 from joey.core.history.ui import UiHistory
+from joey.core.task_types import IDLE_STATES
 from joey.engine.bus import NumberedEvent, RecordCache
 from joey.errors import StoreError
 from joey.ports.storage import TaskLog, TaskMetadata
@@ -106,9 +107,10 @@ class Recorder:
             return
         # One after the other: all of them at once would be a second history in memory.
         encode = msgspec.json.Encoder().encode
+        is_idle = self.projection.state in IDLE_STATES
         await self.task_log.write_snapshot(
             map(encode, self.ui_history.iter_stored_rows()),
-            map(encode, self.api_history.iter_stored_messages()),
+            map(encode, self.api_history.iter_stored_messages(with_interrupted=is_idle)),
             self.build_metadata(),
         )
         self._snapshot_seq = max(seq, self._snapshot_seq)

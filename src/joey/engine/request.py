@@ -132,6 +132,8 @@ class ReplyStream:
         self._request_ts = request_ts
         self._row_timestamps: list[int] = []
         self._is_call_by_part: list[bool] = []
+        self._unshown_rows: dict[int, tuple[PartStarted, str]] = {}
+        """Parts of which only white space has come, with that: they may never have a row."""
         runtime = task.runtime
         self.assembler = ReplyAssembler(
             protocol=task.protocol,
@@ -145,20 +147,30 @@ class ReplyStream:
         publish = self._task.publish
         for event in events:
             match event:
+                case PartDelta(index, delta) if index in self._unshown_rows:
+                    started, before = self._unshown_rows[index]
+                    self._unshown_rows[index] = started, before + delta
+                    if delta.strip():
+                        self._open_row(self._unshown_rows.pop(index)[0])
+                        ts = self._row_timestamps[index]
+                        publish(ev.RowDelta(ts=ts, delta=before + delta))
                 case PartDelta(index, delta):
                     grew = ev.ArgumentsDelta if self._is_call_by_part[index] else ev.RowDelta
                     publish(grew(ts=self._row_timestamps[index], delta=delta))
                 case PartStarted():
-                    self._open_row(event)
+                    is_call = event.kind == "call"
+                    self._row_timestamps.append(self._task.next_ts())
+                    self._is_call_by_part.append(is_call)
+                    if is_call:
+                        self._open_row(event)
+                    else:
+                        self._unshown_rows[event.index] = event, ""
                 case PartEnded():
                     pass
 
     def _open_row(self, started: PartStarted) -> None:
-        ts = self._task.next_ts()
-        is_call = started.kind == "call"
-        self._row_timestamps.append(ts)
-        self._is_call_by_part.append(is_call)
-        say = RowKind.TOOL if is_call else RowKind(started.kind)
+        ts = self._row_timestamps[started.index]
+        say = RowKind.TOOL if started.kind == "call" else RowKind(started.kind)
         self._task.publish(ev.RowOpened(ts=ts, say=say, tool=started.name, call_id=started.call_id))
         if started.name is not None:
             self._prewarm_tool(started.name)
@@ -174,7 +186,7 @@ class ReplyStream:
         tool.prewarm(runtime.terminal)
 
     def commit_reply(self, *, interrupted: bool) -> tuple[ev.RowPart, ...]:
-        """Write the reply down; nothing acts on it before."""
+        """Write the reply down; nothing acts on it before. Calls that were cut off are left out."""
         reply = self.assembler.reply
         parts = self._assign_rows(reply)
         if interrupted:
@@ -194,15 +206,23 @@ class ReplyStream:
                 source=reply.source,
             )
         )
+        self.close_rows(kept=parts)
         return parts
 
-    def publish_partial_text(self) -> None:
-        """The stream broke: its words stay on the screen, but are no part of the conversation."""
+    def close_rows(self, kept: Sequence[ev.RowPart] = ()) -> None:
+        """End the rows of all but the calls that are `kept`. What they show is no part of the
+        conversation, but stays on the screen."""
+        calls = {each.ts for each in kept if isinstance(each.part, CallPart)}
         for row_part in self._assign_rows(self.assembler.reply):
+            if row_part.ts in calls:
+                continue
             match row_part.part:
-                case TextPart(text=text) | ReasoningPart(text=text) if text.strip():
-                    say = RowKind.TEXT if isinstance(row_part.part, TextPart) else RowKind.REASONING
-                    self._task.add_row(say, text, row_part.ts)
+                case TextPart(text=text):
+                    self._task.close_row(row_part.ts, RowKind.TEXT, text)
+                case ReasoningPart(text=text):
+                    self._task.close_row(row_part.ts, RowKind.REASONING, text)
+                case _:
+                    self._task.close_row(row_part.ts)
 
     def _assign_rows(self, reply: Reply) -> tuple[ev.RowPart, ...]:
         return tuple(
@@ -265,7 +285,7 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
         raise
     except Exception as error:
         stream.publish_parts(assembler.close(complete=False))
-        stream.publish_partial_text()
+        stream.close_rows()
         stream.publish_request_end(cancel_reason=CancelReason.STREAMING_FAILED, error=str(error))
         raise
     parts = stream.commit_reply(interrupted=False)

@@ -327,6 +327,17 @@ class Task:
         """Show the user a row; `ts` names one that is open."""
         self.publish(ev.RowAdded(ts=self.next_ts() if ts is None else ts, say=say, text=text))
 
+    def close_row(self, ts: int, say: RowKind | None = None, text: str | None = None) -> None:
+        """End a row that is open and will not grow any more, by default as it looks now."""
+        if (found := self.recorder.ui_history.find_open_row(ts)) is None:
+            return
+        row, tool = found
+        if tool is not None and say is None:
+            self.publish(ev.CallDropped(ts=ts, tool=tool, text=row.text or ""))
+        else:
+            kind = RowKind(str(row.say)) if say is None else say
+            self.add_row(kind, (row.text or "") if text is None else text, ts)
+
     def warn_once(self, text: str) -> None:
         if text not in self._published_warnings:
             self._published_warnings.add(text)
@@ -440,6 +451,8 @@ class Task:
 
     def _publish_end(self, event: ev.TaskFinished | ev.TaskAborted | ev.TaskFailed) -> None:
         try:
+            for ts in self.recorder.ui_history.open_row_timestamps:
+                self.close_row(ts)
             self.publish(event)
         except StoreError as error:
             self.handle_storage_failure(error)

@@ -18,7 +18,6 @@ from msgspec import structs
 
 from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME
-from joey.core.history.ui import Row
 from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
 from joey.core.permissions.reasons import DeniedError, Reason, build_ignored_path_reason
@@ -256,26 +255,23 @@ class ToolCallRunner:
             return error
         except FATAL_ERRORS:
             raise
-        except asyncio.CancelledError:
-            ts = approved.context.output_row_ts
-            row = self._task.recorder.ui_history.get_row(ts)
-            if isinstance(row, Row) and row.partial:  # what was printed stays on the screen
-                self._task.add_row(RowKind.COMMAND_OUTPUT, row.text or "", ts)
-            raise
         except Exception as error:
             return _build_defect_error(row_call.call, error)
 
     async def _publish_outcome(
         self, row_call: RowCall, approved: ApprovedCall, outcome: Outcome | ToolError
     ) -> None:
+        task, output_ts = self._task, approved.context.output_row_ts
         if isinstance(outcome, ToolError):
+            task.close_row(output_ts)
             self._fail_call(row_call, outcome, approved.answer)
             return
-        task = self._task
         for say, text in outcome.rows:
-            is_output = say == RowKind.COMMAND_OUTPUT
-            task.add_row(say, text, approved.context.output_row_ts if is_output else None)
-        self._has_failure |= outcome.is_error
+            task.add_row(say, text, output_ts if say == RowKind.COMMAND_OUTPUT else None)
+        task.close_row(output_ts)
+        if outcome.is_error:
+            self._has_failure = True
+            report_failed_outcome(task, row_call, outcome)
         match outcome.directive:
             case CompleteTask(result):
                 await self._present_completion(row_call, result)
@@ -292,7 +288,6 @@ class ToolCallRunner:
         try:
             answer = await present_result(self._task, result, row_call.row_ts, row_call.call)
         except ToolError as error:
-            self._keep_result_text(row_call)
             self._fail_call(row_call, error)
             return
         self._has_success = True
@@ -305,14 +300,7 @@ class ToolCallRunner:
             )
             finish_call(self._task, row_call, Outcome(feedback, images=answer.images))
 
-    def _keep_result_text(self, row_call: RowCall) -> None:
-        """A result that is not presented stays on the screen as something the model said."""
-        match row_call.call.input:
-            case {"result": str(text)} if text.strip():
-                self._task.add_row(RowKind.TEXT, text, row_call.row_ts)
-
     def _defer_completion(self, row_call: RowCall) -> None:
-        self._keep_result_text(row_call)
         if self._has_failure:
             self._fail_call(row_call, ToolError(messages_to_model.COMPLETION_AFTER_FAILURE_TEXT))
         else:
@@ -365,6 +353,7 @@ def finish_call(
     subtask."""
     if answer is not None and answer.approves:
         outcome = _prepend_feedback(outcome, answer)
+    task.close_row(row_call.row_ts)  # nothing came of the call
     task.publish(
         ev.ToolFinished(
             ts=task.next_ts(),
@@ -416,6 +405,7 @@ def fail_call(
         case _:
             text = messages_to_model.render_tool_error(str(error))
     reason = _find_denial_reason(error)
+    task.close_row(row_call.row_ts)
     task.add_row(say, row_text)
     task.publish(
         ev.ToolFailed(
@@ -428,6 +418,21 @@ def fail_call(
         )
     )
     finish_call(task, row_call, Outcome(text, images=images, is_error=True), answer, usage, spent)
+
+
+_FAILURE_ROW_KINDS = (RowKind.ERROR, RowKind.ROOIGNORE_ERROR)
+
+
+def report_failed_outcome(task: Task, row_call: RowCall, outcome: Outcome) -> None:
+    """Tell users of an error that the tool itself told the model; it may have told them, too."""
+    name = row_call.call.name
+    errors = [text for say, text in outcome.rows if say in _FAILURE_ROW_KINDS]
+    if not errors:
+        errors = [f"{name}: {outcome.text}"]
+        task.add_row(RowKind.ERROR, errors[0])
+    error = "\n".join(text.removeprefix(f"{name}: ") for text in errors)
+    call_id = row_call.call.id
+    task.publish(ev.ToolFailed(ts=task.next_ts(), tool=name, error=error, call_id=call_id))
 
 
 def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from websockets.frames import Frame, Opcode
 
 from joey.core.events import TRANSIENT_EVENTS, RetryCountdown
@@ -49,6 +49,15 @@ class Broadcast:
     def packet(self) -> bytes:
         """As it travels: a server's frames are not masked, so they are the same for everybody."""
         return encode_text_packet(self.json_bytes)
+
+    def merge_earlier(self, unsent: Broadcast | None) -> Broadcast:
+        """The same look of a row; it is still new to a client that was not sent an earlier one."""
+        match unsent, self.frame.payload:
+            case Broadcast(frame=EventFrame(payload=MessagePayload(action="created"))), payload:
+                created = structs.replace(payload, action="created")
+                return Broadcast(structs.replace(self.frame, payload=created), self.row_ts)
+            case _:
+                return self
 
 
 def encode_text_packet(data: bytes) -> bytes:
@@ -230,7 +239,7 @@ class SendQueue:
         self._find_source = find_source
         self._on_resync = on_resync
         self._queue: deque[_QueuedPacket] = deque()
-        self._queued_row_updates: dict[tuple[str | None, int], _QueuedPacket] = {}
+        self._queued_row_updates: dict[tuple[str | None, int | None], _QueuedPacket] = {}
         self._replay_cursors: dict[str, _ReplayCursor] = {}
         self._muted_task_ids: set[str | None] = set()
         self._queued_event_count = 0
@@ -255,14 +264,15 @@ class SendQueue:
         if not self._queue and self._transport.can_write:
             self._transport.write(broadcast.packet)
             return
-        item = _QueuedPacket(broadcast.packet, broadcast)
-        if broadcast.row_ts is not None:
+        row = broadcast.frame.task_id, broadcast.row_ts
+        if (before := self._queued_row_updates.get(row)) is not None:
             # The row as it looked before need not be sent any more. The new look is put at the
             # end: it must not overtake what was told before it.
-            row = broadcast.frame.task_id, broadcast.row_ts
-            if (before := self._queued_row_updates.get(row)) is not None:
-                self._subtract_from_totals(before)
-                before.packet = None
+            broadcast = broadcast.merge_earlier(before.broadcast)
+            self._subtract_from_totals(before)
+            before.packet = None
+        item = _QueuedPacket(broadcast.packet, broadcast)
+        if broadcast.row_ts is not None:
             self._queued_row_updates[row] = item
         self._queue.append(item)
         self._queued_event_count += 1

@@ -36,6 +36,7 @@ from joey.core.messages import (
 from joey.core.prompts.environment import strip_environment_details
 from joey.core.task_types import AskKind, RowKind
 from joey.core.text import compile_regex
+from joey.core.tool_calls import COMMAND_TOOL_NAME, parse_plain_text
 from joey.storage.roo_files import RooRow, get_text, to_integer
 
 _log = logging.getLogger(__name__)
@@ -259,6 +260,24 @@ def normalize_rows(raw: list[Any]) -> list[RooRow]:
     if len(rows) < len(raw):
         _log.warning("%s entries of the UI history are no rows", len(raw) - len(rows))
     return _assign_row_timestamps(_trim_unfinished_rows(rows))
+
+
+def to_roo_call_row(row: RooRow) -> RooRow:
+    """A call that the rules allowed, as one that was asked about and answered: Roo's chat shows few
+    calls that were not."""
+    if row.get("say") != RowKind.TOOL or row.get("approvalState") is None:
+        return row
+    tool, text = str(row.get("tool")), str(row.get("text") or "")
+    plain, call = parse_plain_text(tool, text), _parse_json_text(row)
+    ask = AskKind.USE_MCP_SERVER if "serverName" in call else AskKind.TOOL
+    if plain != text:
+        is_command = tool == COMMAND_TOOL_NAME
+        ask = AskKind.COMMAND if is_command else AskKind.BROWSER_ACTION_LAUNCH
+    elif tool == "browser_action":
+        del call["tool"]
+        return row | {"say": "browser_action", "text": json.dumps(call, ensure_ascii=False)}
+    rest = {name: value for name, value in row.items() if name != "say"}
+    return rest | {"type": "ask", "ask": ask, "text": plain, "isAnswered": True}
 
 
 def pop_deleted_range(rows: list[RooRow]) -> range:

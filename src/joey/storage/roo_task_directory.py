@@ -41,6 +41,7 @@ from joey.storage.roo_conversion import (
     iter_texts,
     normalize_rows,
     pop_deleted_range,
+    to_roo_call_row,
 )
 from joey.storage.roo_files import (
     RooRow,
@@ -259,7 +260,11 @@ def _build_redacted_histories(
     for record in find_live_branch(records):
         ui.apply(record.event)
         api.apply(record.event)
-    rows = normalize_rows([remove_secrets(msgspec.to_builtins(row), redactor) for row in ui.rows])
+    rows = [
+        row if isinstance(row, dict) else to_roo_call_row(msgspec.to_builtins(row))
+        for row in ui.rows
+    ]
+    rows = normalize_rows([remove_secrets(row, redactor) for row in rows])
     return rows, [
         _redact_message(msgspec.to_builtins(message), redactor)
         for message in api.list_stored_messages()

@@ -27,7 +27,7 @@ from joey.core.edits.patch_parser import (
 )
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
-from joey.core.task_types import Answer
+from joey.core.task_types import Answer, RowKind
 from joey.core.text import split_lines, unescape_entities
 from joey.core.tool_calls import CallKind
 from joey.errors import ToolError
@@ -139,11 +139,16 @@ class ApplyPatch(Tool[ApplyPatchParams, PreparedPatch]):
                     if draft.is_changed
                 ]
                 rest = f" These were not changed either: {', '.join(left)}." if left else ""
-                results.append(
+                problem = (
                     "The patch was carried out in part: the changes above were made, then this"
                     f" failed: {error}{rest}"
                 )
-                return Outcome("\n\n".join(results), is_error=True, new_errors=tuple(new_errors))
+                return Outcome(
+                    "\n\n".join((*results, problem)),
+                    is_error=True,
+                    new_errors=tuple(new_errors),
+                    rows=((RowKind.ERROR, f"{self.name}: {error}{rest}"),),
+                )
         return Outcome("\n\n".join(results), new_errors=tuple(new_errors))
 
 

@@ -28,7 +28,7 @@ from joey.core.edits.text_replace import (
 from joey.core.models import ModelInfo
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
-from joey.core.task_types import Answer
+from joey.core.task_types import Answer, RowKind
 from joey.core.text import has_line_numbers, strip_line_numbers, unescape_entities
 from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
@@ -169,6 +169,10 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
                     "\n\n".join([result, *change.failures]),
                     is_error=bool(change.failures),
                     new_errors=errors,
+                    rows=tuple(
+                        (RowKind.ERROR, f"{self.name}: {failure.splitlines()[0]}")
+                        for failure in change.failures
+                    ),
                 )
 
 

@@ -13,6 +13,7 @@ from joey.core.events import (
     AskAnswered,
     AskOpened,
     AskWithdrawn,
+    CallDropped,
     CommandOutputDelta,
     Event,
     ReplyReceived,
@@ -23,12 +24,11 @@ from joey.core.events import (
     RowDelta,
     RowOpened,
     RowPart,
-    TaskAborted,
     ToolFinished,
     ToolStarted,
     UserMessage,
 )
-from joey.core.history.ui import RowChange, UiHistory
+from joey.core.history.ui import RowChange, UiHistory, get_ts
 from joey.core.messages import TextPart, Usage
 from joey.core.task_types import Answer, AskKind, Response
 
@@ -70,16 +70,23 @@ def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() ->
     }  # fmt: skip
 
 
-def test_rows_that_broke_off_grow_until_the_next_request_or_the_end_of_the_run() -> None:
+def test_rows_are_open_until_a_record_closes_them() -> None:
     reply = RowOpened(ts=5, say="text"), RowOpened(ts=6, say="tool", tool="new", call_id="c")
     command = CommandOutputDelta(ts=7, output="still running")
     history = folded(*reply, command)
     assert list(history.open_row_timestamps) == [5, 6, 7]
-    history.apply(RequestStarted(ts=8, api_protocol="anthropic"))
-    assert list(history.open_row_timestamps) == [7]
-    history.apply(TaskAborted(ts=9, reason="user_cancelled"))
+    assert [get_ts(row) for row in history.rows_with_open] == [5, 6, 7]
+    assert history.rows == []
+    closing = (
+        RowAdded(ts=5, say="text", text=""),
+        CallDropped(ts=6, tool="new", text='{"tool":"new"}'),
+        RowAdded(ts=7, say="command_output", text="still running"),
+    )
+    assert [history.apply(event) for event in closing] == [
+        (RowChange("updated", ts),) for ts in (5, 6, 7)
+    ]
     assert list(history.open_row_timestamps) == []
-    assert history.get_row(7) is None
+    assert [shown(history, ts)["partial"] for ts in (5, 6, 7)] == [False] * 3
 
 
 @pytest.mark.requirement("parsing:native:partial-arguments")
@@ -166,9 +173,32 @@ def test_command_output_is_one_row_that_grows() -> None:
     assert shown(history, 1)["text"] == "a\nb\n"
 
 
-def test_rows_of_calls_that_were_cut_off_vanish_with_the_reply() -> None:
-    history = folded(
+def test_rows_of_calls_that_were_cut_off_stay_as_they_looked() -> None:
+    live = folded(
         RowOpened(ts=5, say="tool", tool="read_file", call_id="c"),
+        ArgumentsDelta(ts=5, delta='{"path": "a.p'),
         ReplyReceived(ts=6, parts=(), interrupted=True),
     )
-    assert history.get_row(5) is None
+    look = shown(live, 5)
+    dropped = CallDropped(ts=5, tool="read_file", text=look["text"])
+    live.apply(dropped)
+    assert shown(live, 5) == {**look, "partial": False}
+    assert list(folded(dropped).rows) == list(live.rows)
+
+
+def test_an_argument_does_not_hide_the_name_of_its_tool() -> None:
+    history = folded(
+        RowOpened(ts=5, say="tool", tool="mcp--a--b", call_id="c"),
+        ArgumentsDelta(ts=5, delta='{"tool": "hammer", "n": 1}'),
+    )
+    assert json.loads(shown(history, 5)["text"]) == {"tool": "mcp--a--b", "n": 1}
+
+
+def test_a_result_that_is_not_presented_keeps_its_kind() -> None:
+    history = folded(
+        RowOpened(ts=5, say="tool", tool="attempt_completion", call_id="c"),
+        ArgumentsDelta(ts=5, delta='{"result": "do'),
+    )
+    assert (shown(history, 5)["say"], shown(history, 5)["text"]) == ("completion_result", "do")
+    history.apply(CallDropped(ts=5, tool="attempt_completion", text="done"))
+    assert (shown(history, 5)["say"], shown(history, 5)["text"]) == ("completion_result", "done")

@@ -72,11 +72,16 @@ function Command({ row, summary }: { row: Row; summary: ToolCallSummary }) {
     <>
       {isConfined && <p class="card-body muted">runs confined ({row.sandbox})</p>}
       <pre class="command" tabIndex={0}>
-        {escapeHiddenChars(row.partial ? (summary.subject ?? "") : (row.text ?? ""))}
+        {escapeHiddenChars(row.partial ? (summary.subject ?? "") : getCommand(row))}
       </pre>
       {row.path && <p class="card-body muted">in {escapeHiddenChars(row.path)}</p>}
     </>
   );
+}
+
+/** The command of a row, whose text is JSON if nobody was asked about it. */
+export function getCommand({ type, text }: Row): string {
+  return type === "ask" ? (text ?? "") : String(parseJsonObject(text)["command"] ?? text ?? "");
 }
 
 interface CardHeadProps {

@@ -195,6 +195,8 @@ class StreamJsonEncoder:
                 yield self._encode_tool_result(event)
             case ev.RowAdded(say=say) if say not in OMITTED_ROW_KINDS:
                 yield from self._encode_row(event)
+            case ev.CallDropped(ts=ts, tool="attempt_completion", text=text):
+                yield from self._encode_row(ev.RowAdded(ts=ts, say=RowKind.TEXT, text=text))
 
     def _encode_row_opened(self, event: ev.RowOpened) -> Iterator[JsonLine]:
         if event.tool in _USER_FACING_TOOLS:
@@ -310,6 +312,8 @@ class StreamJsonEncoder:
             case RowKind.ROOIGNORE_ERROR:
                 message = f"{event.text} is hidden by .rooignore"
                 yield {**_build_complete_line("error", event.ts, message), "subtype": event.say}
+            case RowKind.TEXT if not event.text.strip():
+                self._open_row_types.pop(event.ts, None)
             case RowKind.TEXT:
                 self._open_row_types.pop(event.ts, None)
                 self.last_text = event.text

@@ -142,11 +142,14 @@ class ApiHistory:
         """The message that the history begins with, hidden or not."""
         return next(itertools.chain(self._compressed_messages, self._closed_messages), None)
 
-    def iter_stored_messages(self) -> Iterator[msg.Message]:
-        """The history as it would be found if the process ended now, hidden messages included."""
+    def iter_stored_messages(self, *, with_interrupted: bool = True) -> Iterator[msg.Message]:
+        """The history as it would be found if the process ended now, hidden messages included. One
+        whose calls still wait or run ends with them, unless `with_interrupted`."""
         sealed = iter(self._compressed_messages)  # as it is now: another thread reads it later
         return itertools.chain(
-            sealed, tuple(self._closed_messages), tuple(self.open_result_messages)
+            sealed,
+            tuple(self._closed_messages),
+            tuple(self.open_result_messages) if with_interrupted or not self.open_calls else (),
         )
 
     def list_stored_messages(self) -> list[msg.Message]:
@@ -167,9 +170,8 @@ class ApiHistory:
             return ()
         if not turn.outcomes and all(call.name == COMPLETION_TOOL_NAME for call in turn.calls):
             return ()
-        return (
-            msg.Message(role="user", content=tuple(self._iter_result_blocks(turn)), ts=turn.ts),
-        )
+        ts = max((outcome.ts for outcome in turn.outcomes.values()), default=turn.ts + 1)
+        return (msg.Message(role="user", content=tuple(self._iter_result_blocks(turn)), ts=ts),)
 
     def _open_turn(self, event: ev.ReplyReceived) -> None:
         calls = tuple(p.part.call for p in event.parts if isinstance(p.part, msg.CallPart))

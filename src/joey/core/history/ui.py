@@ -3,7 +3,8 @@
 The rows are folded from events. A row is identified by its `ts`, which never changes. While a
 reply streams, its rows are *open*: they grow by passing events and are shown with
 ``partial: true``. The durable event that closes a row carries its whole content, so the rows on
-disk never depend on anything that was not journalled.
+disk never depend on anything that was not journalled. Every row is closed: the engine adds one that
+comes to nothing as it looks then (`RowAdded`, `CallDropped`).
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ import msgspec
 from msgspec import Struct, field, structs
 
 from joey.core import events as ev
-from joey.core.history.api import CompressedList
+from joey.core.history.api import COMPLETION_TOOL_NAME, CompressedList
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
 from joey.core.task_types import APPROVAL_ASKS, CallEnding, RowKind
-from joey.core.tool_calls import ToolCallSummary, summarize_arguments, summarize_call_row
+from joey.core.tool_calls import (
+    COMMAND_TOOL_NAME,
+    ToolCallSummary,
+    decode_row,
+    summarize_arguments,
+    summarize_call_row,
+)
 
 __all__ = ["REPLY_ROW_KINDS", "RequestInfo", "Row", "RowChange", "UiHistory"]
 
@@ -55,17 +62,17 @@ class OpenRow:
                 partial=True,
             )
         arguments = self.arguments.parse_partial()
-        path = arguments.get("path")
-        return Row(
-            ts=opened.ts,
-            type="say",
-            say=RowKind.TOOL,
-            tool=opened.tool,
-            path=path if isinstance(path, str) else None,
-            text=encode_json({"tool": opened.tool, **arguments}),
-            summary=summarize_arguments(opened.tool, arguments),
-            partial=True,
-        )
+        if opened.tool == COMPLETION_TOOL_NAME:
+            result = arguments.get("result")
+            return Row(
+                ts=opened.ts,
+                type="say",
+                say=RowKind.COMPLETION_RESULT,
+                tool=opened.tool,
+                text=result if isinstance(result, str) else "",
+                partial=True,
+            )
+        return _build_arguments_row(opened.ts, opened.tool, arguments, is_partial=True)
 
 
 class UiHistory:
@@ -78,6 +85,12 @@ class UiHistory:
         """All rows that are journalled, in the order of their `ts`."""
         return list(self._rows)
 
+    @property
+    def rows_with_open(self) -> Sequence[AnyRow]:
+        """The same, and among them those that still grow, as they look now."""
+        growing = [row.to_row() for row in self._open_rows.values()]
+        return sorted([*self._rows, *growing], key=get_ts)
+
     def iter_stored_rows(self) -> Iterator[AnyRow]:
         """The same, as they are now, one after the other."""
         return iter(self._rows)
@@ -87,6 +100,12 @@ class UiHistory:
         """The `ts` of all rows that still grow."""
         return sorted(self._open_rows)
 
+    def find_open_row(self, ts: int) -> tuple[Row, str | None] | None:
+        """A row that still grows, as it looks now, with the tool if it shows a call."""
+        if (row := self._open_rows.get(ts)) is None:
+            return None
+        return row.to_row(), row.opening_event.tool
+
     def get_row(self, ts: int) -> AnyRow | None:
         """One row as it is now, open or closed."""
         if open_row := self._open_rows.get(ts):
@@ -94,7 +113,6 @@ class UiHistory:
         return self._rows.get(ts)
 
     def apply(self, event: ev.Event) -> tuple[RowChange, ...]:
-        self._discard_unfinished_rows(event)
         match event:
             case ev.RowDelta() if row := self._open_rows.get(event.ts):
                 row.text_pieces.append(event.delta)
@@ -128,20 +146,12 @@ class UiHistory:
             case ev.TaskRewound() | ev.TaskForked():
                 return self._reject_pending_asks()
             case _:
-                new = build_row(event)
+                new = (
+                    _build_dropped_row(event)
+                    if isinstance(event, ev.CallDropped)
+                    else build_row(event)
+                )
                 return () if new is None else (self._upsert_row(new),)
-
-    def _discard_unfinished_rows(self, event: ev.Event) -> None:
-        """What the next request, or the end of a run, finds unfinished will never be finished."""
-        match event:
-            case ev.TaskStarted() | ev.TaskFinished() | ev.TaskAborted() | ev.TaskFailed():
-                self._open_rows.clear()
-            case ev.RequestStarted():
-                self._open_rows = {
-                    ts: row
-                    for ts, row in self._open_rows.items()
-                    if row.opening_event.say not in REPLY_ROW_KINDS
-                }
 
     def _upsert_row(self, row: Row) -> RowChange:
         streamed = self._open_rows.pop(row.ts, None) is not None
@@ -171,7 +181,6 @@ class UiHistory:
 
     def _close_reply_rows(self, event: ev.ReplyReceived) -> tuple[RowChange, ...]:
         changes: list[RowChange] = []
-        kept = {placed.ts for placed in event.parts}
         for placed in event.parts:
             match placed.part:
                 case TextPart(text=text) if text.strip():
@@ -181,11 +190,6 @@ class UiHistory:
                 case _:
                     continue
             changes.append(self._upsert_row(row))
-        self._open_rows = {
-            ts: row
-            for ts, row in self._open_rows.items()
-            if ts in kept or not row.opening_event.call_id
-        }
         return tuple(changes)
 
     def _update_request_row(self, event: ev.RequestEnded) -> tuple[RowChange, ...]:
@@ -344,7 +348,7 @@ def build_row(event: ev.Event) -> Row | None:
                 ts=event.ts,
                 type="say",
                 say=RowKind.TOOL,
-                text=event.text,
+                text=_format_call_text(event),
                 tool=event.tool,
                 path=event.path,
                 diff=event.diff,
@@ -374,6 +378,42 @@ def build_row(event: ev.Event) -> Row | None:
             )
         case _:
             return None
+
+
+def _build_arguments_row(
+    ts: int, tool: str, arguments: dict[str, Any], *, is_partial: bool = False
+) -> Row:
+    """A call as the model wrote it: it still does, or nothing came of the call."""
+    path = arguments.get("path")
+    return Row(
+        ts=ts,
+        type="say",
+        say=RowKind.TOOL,
+        tool=tool,
+        path=path if isinstance(path, str) else None,
+        text=encode_json({"tool": tool} | arguments | {"tool": tool}),
+        summary=summarize_arguments(tool, arguments),
+        partial=is_partial,
+    )
+
+
+def _build_dropped_row(event: ev.CallDropped) -> Row:
+    if event.tool == COMPLETION_TOOL_NAME:  # a result that was presented names no tool
+        row = build_complete_row(event.ts, RowKind.COMPLETION_RESULT, event.text)
+        return structs.replace(row, tool=event.tool)
+    return _build_arguments_row(event.ts, event.tool, decode_row(event.text))
+
+
+def _format_call_text(event: ev.ToolStarted) -> str:
+    """JSON, also of the calls that a user would be asked about in plain text."""
+    match event.tool:
+        case name if name == COMMAND_TOOL_NAME:
+            return encode_json({"tool": event.tool, "command": event.text})
+        case "browser_action" if not event.text.startswith("{"):
+            row = {"tool": "browserAction", "action": "launch", "url": event.text}
+            return encode_json(row)
+        case _:
+            return event.text
 
 
 def get_result_fields(event: ev.ToolFinished) -> dict[str, Any]:

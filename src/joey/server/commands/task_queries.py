@@ -48,7 +48,8 @@ async def is_task_in_history(hub: ServerHub, call: AnyCall) -> wire.InHistory:
 
 async def get_messages(hub: ServerHub, call: AnyCall) -> wire.Messages:
     if task := hub.find_open_task(call):
-        return wire.Messages(messages=list(map(add_row_summary, task.rows)), seq=task.bus.last_seq)
+        rows = task.recorder.ui_history.rows_with_open
+        return wire.Messages(messages=list(map(add_row_summary, rows)), seq=task.bus.last_seq)
     read = await _load_encoder(hub, call)
     return wire.Messages(messages=list(map(add_row_summary, read.ui.rows)), seq=read.last_seq)
 

@@ -15,7 +15,14 @@ from rich.text import Text
 from joey.core.history.ui import Row, get_row_summary
 from joey.core.parsing.json_stream import JsonStream
 from joey.core.text import split_lines
-from joey.core.tool_calls import CallKind, ToolCallSummary, summarize_arguments, summarize_row_text
+from joey.core.tool_calls import (
+    COMMAND_TOOL_NAME,
+    CallKind,
+    ToolCallSummary,
+    parse_plain_text,
+    summarize_arguments,
+    summarize_row_text,
+)
 from joey.presentation.phrases import describe_command_exit
 from joey.presentation.text import sanitize
 from joey.presentation.tool_calls import (
@@ -108,6 +115,10 @@ class CommandBlock(CallBlock):
     """Reads the output from where it is kept, when it was too long for its row."""
     _full_output: OutputLines | None = None
 
+    @property
+    def _command(self) -> str:
+        return parse_plain_text(COMMAND_TOOL_NAME, self.row.text or "")
+
     def _choose_output(self, *, expanded: bool) -> OutputLines | None:
         """What is kept is only at hand while it is shown."""
         if not expanded:
@@ -118,10 +129,10 @@ class CommandBlock(CallBlock):
         return self._full_output or self._output
 
     def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
-        return 0, (self.row.text or "").count("\n") + 4
+        return 0, self._command.count("\n") + 4
 
     def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
-        first, *rest = clean_text(self.row.text or "").split("\n")
+        first, *rest = clean_text(self._command).split("\n")
         directory = filter(None, [self.row.path])
         return [
             WrappedLine([("$ ", "mark bold"), (first, "bold")], 4),

@@ -64,6 +64,12 @@ def get_row_kind(row: Row) -> str:
     return row.ask or row.say or ""
 
 
+def is_dropped_call(row: Row) -> bool:
+    """Nothing came of the call; what was wrong with it has a row of its own."""
+    is_decided = row.approval_state is not None
+    return row.say == RowKind.TOOL and row.partial is not None and not is_decided
+
+
 def build_block(row: Row) -> Block | None:
     """What a row shows by itself; None when nothing."""
     text = row.text or ""
@@ -77,7 +83,7 @@ def build_block(row: Row) -> Block | None:
         case kind if kind in _CALL_ROW_KINDS:
             return build_call_block(row)
         case RowKind.COMPLETION_RESULT if row.say and text.strip():
-            return build_result_block(text)
+            return MarkdownBlock(text) if row.tool else build_result_block(text)
         case RowKind.SUBTASK_RESULT if text.strip():
             return build_result_block(text, " of the subtask")
         case AskKind.FOLLOWUP:

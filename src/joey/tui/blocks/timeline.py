@@ -20,7 +20,13 @@ from joey.presentation.text import to_one_line
 from joey.tui.blocks.block_layout import DEFAULT_MARGIN, Block
 from joey.tui.blocks.calls import CommandBlock, StreamingCallBlock, ensure_final_newline
 from joey.tui.blocks.styled_text import Spans
-from joey.tui.blocks.task_blocks import TaskBlocks, as_row, build_block, get_row_kind
+from joey.tui.blocks.task_blocks import (
+    TaskBlocks,
+    as_row,
+    build_block,
+    get_row_kind,
+    is_dropped_call,
+)
 from joey.tui.blocks.text import (
     MarkdownBlock,
     ModelThinkingBlock,
@@ -61,7 +67,7 @@ class Timeline:
                 self._set_row_block(
                     task_blocks, row, UserMessageBlock(row.text or "", len(row.images))
                 )
-            else:
+            elif not is_dropped_call(row):
                 self._add_row(task_blocks, row)
         self._report_interruption(task_blocks)
 
@@ -101,6 +107,8 @@ class Timeline:
                 self._show_countdown(task_blocks, event)
             case ev.ReplyReceived():
                 self._finish_reply(task_blocks, event)
+            case ev.CallDropped(ts=ts, tool="attempt_completion", text=text):
+                self._add_row(task_blocks, build_complete_row(ts, RowKind.TEXT, text))
             case ev.AskAnswered() if event.answer.approves:
                 task_blocks.call_start_times[event.ask_ts] = event.ts
                 self._mark_changed(task_blocks.record_approval(event.ask_ts, "approved"))

@@ -1,0 +1,149 @@
+"""Random tasks over a WebSocket: the events, folded by the document's rules alone, are the rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from joey.testing.script import Step, Turn, call, disconnect, pause, say, think
+from tests.counts import shortened_examples
+from tests.scripted_conversations import by_first_message
+from tests.server.server_fixture import Frame, Peer, ServerFixture, open_server
+from tests.server.test_rows import ALLOW, fold, read_history
+
+pytestmark = [pytest.mark.requirement("websocket:rows")]
+
+END_NAMES = ("taskFinished", "taskAborted", "taskFailed")
+QUESTION_NAMES = ("taskInteractive", "taskIdle", "taskResumable")
+PARTS: dict[str, Step] = {
+    "text": say("Some words. ", chunk=5),
+    "blank": say("\n\n"),
+    "thought": think("Hm, let me see."),
+    "list": call("list_files", {"path": "."}),
+    "read": call("read_file", {"path": "a.txt"}),
+    "read nothing": call("read_file", {"path": "none.txt"}, chunk=6),
+    "write": call("write_to_file", {"path": "b.txt", "content": "one\ntwo\n"}, chunk=6),
+    "edit nothing": call("apply_diff", {"path": "a.txt", "diff": "no diff"}),
+    "command": call("execute_command", {"command": "echo out; exit 3"}),
+    "missing": call("write_to_file", {"content": "one"}),
+    "unknown": call("wirte_file", {"path": "c.txt"}),
+    "broken": call("write_to_file", '{"path": "c.txt", "content": "on'),
+    "question": call("ask_followup_question", {"question": "Which?", "follow_up": []}),
+    "todos": call("update_todo_list", {"todos": "[x] one\n[ ] two"}),
+    "subtask": call("new_task", {"mode": "code", "message": "a part"}),
+    "result": call("attempt_completion", {"result": "It is done."}, chunk=4),
+}
+WAITING = "(the model waits)"
+ENDINGS: dict[str, tuple[Step, ...]] = {
+    "whole": (),
+    "cut": (disconnect(),),
+    "waiting": (say(WAITING), pause(60.0)),
+}
+TURN = st.tuples(st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=4), st.just("whole"))
+LAST_TURN = st.tuples(
+    st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=3),
+    st.sampled_from(sorted(ENDINGS)),
+)
+ANSWERS = st.lists(
+    st.sampled_from(["yesButtonClicked", "noButtonClicked", "messageResponse", "cancel"]),
+    min_size=1,
+    max_size=6,
+)
+DrawnTurn = tuple[list[str], str]
+
+
+def build_turns(drawn: Sequence[DrawnTurn], *, can_delegate: bool) -> list[Turn]:
+    """Turns of the model; where the script ends, the request fails."""
+    names = [
+        ([name for name in parts if can_delegate or name != "subtask"], ending)
+        for parts, ending in drawn
+    ]
+    return [Turn(*(PARTS[name] for name in parts), *ENDINGS[ending]) for parts, ending in names]
+
+
+async def play(peer: Peer, task_id: str, answers: Sequence[str]) -> None:
+    """Answer all questions until the task ends; cancel it where its model says nothing more."""
+    given_answers, position, asked = itertools.cycle(answers), 0, 0
+    while True:
+        event = await peer.event(*END_NAMES, *QUESTION_NAMES, "message", since=position)
+        position = peer.events.index(event, position) + 1
+        if event["eventName"] == "message":
+            text = str(event["payload"]["message"].get("text"))
+            if WAITING in text or (answers[0] == "cancel" and "words" in text):
+                await peer.ask("cancelTask", task_id)
+        elif event["eventName"] in END_NAMES:
+            if event["taskId"] == task_id:
+                return
+        else:
+            asked += 1
+            await answer(peer, event, task_id, "cancel" if asked > 30 else next(given_answers))
+
+
+async def answer(peer: Peer, event: Frame, root_id: str, response: str) -> None:
+    if event["payload"]["ask"] in ("api_req_failed", "mistake_limit_reached"):
+        response = "noButtonClicked"
+    if response == "cancel":
+        await peer.ask("cancelTask", root_id)
+        return
+    given_text = {"text": "Go on."} if response == "messageResponse" else {}
+    ask_ts = event["payload"]["askTs"]
+    await peer.ask("respond", event["taskId"], askTs=ask_ts, response=response, **given_text)
+
+
+async def check_task(here: ServerFixture, peer: Peer, task_id: str) -> None:
+    await peer.event(*END_NAMES, where=lambda event: bool(event["taskId"] == task_id))
+    rows = (await peer.ask("getMessages", task_id))["messages"]
+    assert fold(peer.events, task_id) == rows
+    assert [row for row in rows if row.get("partial")] == []
+    if (task := here.hub.engine.find_open_task(task_id)) is not None:
+        await task.save()
+    assert read_history(here, task_id) == rows
+    messages = read_history(here, task_id, "api_conversation_history.json")
+    times = [message["ts"] for message in messages]
+    assert times == sorted(set(times))
+
+
+async def check_random_task(
+    root: Path, parts: Mapping[str, Sequence[Turn]], answers: Sequence[str], **settings: Any
+) -> None:
+    turns = [by_first_message(parts)] * 8
+    async with open_server(root, *turns, maxRetryWaitSeconds=0, **settings) as here:
+        (here.workspace / "a.txt").write_text("one\n")
+        async with here.peer() as peer:
+            task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
+            await play(peer, task_id, answers)
+            for each in dict.fromkeys(event["taskId"] for event in peer.events):
+                await check_task(here, peer, each)
+
+
+@shortened_examples(12, 400, deadline=None)
+@given(
+    turns=st.lists(TURN, max_size=3),
+    last=LAST_TURN,
+    part=LAST_TURN,
+    answers=ANSWERS,
+    protocol=st.sampled_from(["native", "xml"]),
+    allows=st.booleans(),
+)
+async def test_the_events_of_any_task_are_its_rows(
+    turns: list[DrawnTurn],
+    last: DrawnTurn,
+    part: DrawnTurn,
+    answers: list[str],
+    protocol: str,
+    allows: bool,
+) -> None:
+    allowed = {**ALLOW, "alwaysAllowSubtasks": True} if allows else {"enableCheckpoints": False}
+    parts = {
+        "the whole": build_turns([*turns, last], can_delegate=True),
+        "a part": build_turns([part], can_delegate=False),
+    }
+    with TemporaryDirectory() as root:
+        await check_random_task(Path(root), parts, answers, **allowed, toolProtocol=protocol)
