@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joey.testing.script import Step, Turn, call, disconnect, pause, say, think
+from joey.core.history.api import render_call_as_xml
+from joey.core.messages import ToolCall
+from joey.testing.script import Call, Step, Turn, call, disconnect, pause, say, think
 from tests.counts import shortened_examples
 from tests.scripted_conversations import by_first_message
 from tests.server.server_fixture import Frame, Peer, ServerFixture, open_server
@@ -59,13 +61,27 @@ ANSWERS = st.lists(
 DrawnTurn = tuple[list[str], str]
 
 
-def build_turns(drawn: Sequence[DrawnTurn], *, can_delegate: bool) -> list[Turn]:
+def build_turns(drawn: Sequence[DrawnTurn], protocol: str, *, can_delegate: bool) -> list[Turn]:
     """Turns of the model; where the script ends, the request fails."""
-    names = [
-        ([name for name in parts if can_delegate or name != "subtask"], ending)
+    to_step = to_xml if protocol == "xml" else lambda step: step
+    return [
+        Turn(
+            *(to_step(PARTS[name]) for name in parts if can_delegate or name != "subtask"),
+            *ENDINGS[ending],
+        )
         for parts, ending in drawn
     ]
-    return [Turn(*(PARTS[name] for name in parts), *ENDINGS[ending]) for parts, ending in names]
+
+
+def to_xml(step: Step) -> Step:
+    match step:
+        case Call(name=name, input=dict(arguments)):
+            written = render_call_as_xml(ToolCall(id="", name=name, input=arguments))
+        case Call():
+            written = "<write_to_file>\n<path>c.txt</path>\n<content>\non"
+        case _:
+            return step
+    return say(f"\n{written}\n", chunk=7)
 
 
 async def play(peer: Peer, task_id: str, answers: Sequence[str]) -> None:
@@ -111,19 +127,26 @@ async def check_task(here: ServerFixture, peer: Peer, task_id: str) -> None:
 
 
 async def check_random_task(
-    root: Path, parts: Mapping[str, Sequence[Turn]], answers: Sequence[str], **settings: Any
+    root: Path,
+    parts: Mapping[str, Sequence[Turn]],
+    answers: Sequence[str],
+    protocol: str,
+    **settings: Any,
 ) -> None:
     turns = [by_first_message(parts)] * 8
     async with open_server(root, *turns, maxRetryWaitSeconds=0, **settings) as here:
         (here.workspace / "a.txt").write_text("one\n")
         async with here.peer() as peer:
-            task_id = (await peer.ask("startNewTask", text="the whole"))["taskId"]
+            configuration = {"toolProtocol": protocol}
+            started = await peer.ask("startNewTask", text="the whole", configuration=configuration)
+            task_id = started["taskId"]
             await play(peer, task_id, answers)
             for each in dict.fromkeys(event["taskId"] for event in peer.events):
                 await check_task(here, peer, each)
 
 
-@shortened_examples(12, 400, deadline=None)
+@pytest.mark.timeout(600)
+@shortened_examples(12, 100, deadline=None)
 @given(
     turns=st.lists(TURN, max_size=3),
     last=LAST_TURN,
@@ -142,8 +165,8 @@ async def test_the_events_of_any_task_are_its_rows(
 ) -> None:
     allowed = {**ALLOW, "alwaysAllowSubtasks": True} if allows else {"enableCheckpoints": False}
     parts = {
-        "the whole": build_turns([*turns, last], can_delegate=True),
-        "a part": build_turns([part], can_delegate=False),
+        "the whole": build_turns([*turns, last], protocol, can_delegate=True),
+        "a part": build_turns([part], protocol, can_delegate=False),
     }
     with TemporaryDirectory() as root:
-        await check_random_task(Path(root), parts, answers, **allowed, toolProtocol=protocol)
+        await check_random_task(Path(root), parts, answers, protocol, **allowed)

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from joey.core.events import (
+    CallDropped,
     CheckpointSaved,
     ContextCondensed,
     ContextTruncated,
@@ -22,6 +23,7 @@ from joey.core.events import (
     RequestStarted,
     RowPart,
     TaskImported,
+    ToolStarted,
     UserMessage,
 )
 from joey.core.history.api import ApiHistory
@@ -223,3 +225,31 @@ def test_an_empty_task_is_not_exported() -> None:
     records: list[Record] = []
     with pytest.raises(StoreError, match="empty"):
         encode_roo_files(TaskMetadata(id="none"), records)
+
+
+@pytest.mark.requirement("export:roo")
+def test_calls_that_the_rules_allowed_are_asked_and_answered_for_roo() -> None:
+    started = [
+        ("execute_command", "make test"),
+        ("browser_action", "http://localhost:8000"),
+        ("browser_action", '{"tool":"browserAction","action":"click","coordinate":"1,2"}'),
+        ("mcp--a--b", '{"type":"use_mcp_tool","serverName":"a","toolName":"b"}'),
+        ("read_file", '{"tool":"readFile","path":"a"}'),
+    ]
+    events: list[Durable] = [created().event, UserMessage(ts=2, text="go", is_first=True)]
+    events += [
+        ToolStarted(ts=ts, call_id=str(ts), tool=tool, text=text)
+        for ts, (tool, text) in enumerate(started, 3)
+    ]
+    events.append(CallDropped(ts=9, tool="read_file", text='{"tool":"read_file"}'))
+    records = [Record(seq, event) for seq, event in enumerate(events, 1)]
+    rows = json.loads(encode_roo_files(TaskMetadata(id="t"), records)[UI])
+    shown = [(row.get("ask") or row["say"], row["text"], row.get("isAnswered")) for row in rows]
+    assert shown[1:] == [
+        ("command", "make test", True),
+        ("browser_action_launch", "http://localhost:8000", True),
+        ("browser_action", '{"action": "click", "coordinate": "1,2"}', None),
+        ("use_mcp_server", started[3][1], True),
+        ("tool", started[4][1], True),
+        ("tool", '{"tool":"read_file"}', None),
+    ]
