@@ -61,7 +61,7 @@ async def test_a_plain_no_to_a_plain_answer_is_sent_to_the_model(
     await wait_for_ask(task)
     await task.reject()
     await wait_for_ask(task)
-    assert "not accepted" in list_texts(task.messages[2])[0]
+    assert "did not accept" in list_texts(task.messages[2])[0]
     check_history(task.messages)
 
 

@@ -56,6 +56,24 @@ async def test_a_stream_of_which_every_line_was_refused_is_wrong_usage(
     assert done.code == 2
 
 
+@pytest.mark.requirement("front:input-stream:bad-lines")
+async def test_a_question_is_not_answered_with_nothing(joey: Joey) -> None:
+    async with (
+        ModelServer([ASKING, completing("Done.")]) as server,
+        steering(joey, server.url) as steered,
+    ):
+        steered.write(START)
+        await steered.until(lambda line: line.get("subtype") == "followup")
+        yes = '{"command":"message","requestId":"y","response":"yesButtonClicked"'
+        steered.write(f"{yes}}}\n")
+        assert (await steered.control("error", "y"))["code"] == "invalid_command"
+        steered.write(f'{yes[:-1]}","prompt":"The blue one."}}\n')
+        assert (await steered.result("y"))["content"] == "Done."
+        sent = json.dumps(server.requests[-1].body["messages"])
+        assert sent.count("The blue one.") == 1
+        await steered.shut_down()
+
+
 @pytest.mark.requirement("front:input-stream:end")
 async def test_when_no_more_commands_come_the_task_is_seen_through(joey: Joey) -> None:
     gate = asyncio.Event()

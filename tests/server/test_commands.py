@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import stat
 from pathlib import Path
@@ -14,8 +15,10 @@ from joey.app.sandbox import detect_sandbox
 from joey.core.wire.commands import COMMANDS, ORIGINAL_COMMANDS
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, pause, say
-from tests.server.server_fixture import CommandFailedError, done, open_server
+from tests.front.test_prompt import PNG as SMALL_PNG
+from tests.server.server_fixture import CommandFailedError, ServerFixture, done, open_server
 
+PNG = f"data:image/png;base64,{base64.b64encode(SMALL_PNG).decode()}"
 pytestmark = pytest.mark.requirement("websocket:commands")
 SEED = """startNewTask getCurrentTaskStack clearCurrentTask cancelCurrentTask resumeTask
 isTaskInHistory cancelTask getConfiguration createProfile getProfiles setActiveProfile
@@ -65,6 +68,97 @@ async def test_half_a_surrogate_pair_is_a_question_mark_to_the_task(tmp_path: Pa
             await peer.ask("getMessages", "\ud83d")
         not_json = await peer.raw('{"requestId": "\\ud83d", NaN}')
         assert not_json["error"]["code"] == "INVALID_COMMAND"
+
+
+QUESTION = {"question": "Which?", "follow_up": [{"text": "The red one."}]}
+YES, NO, MESSAGE = "yesButtonClicked", "noButtonClicked", "messageResponse"
+
+
+@pytest.mark.parametrize("button", ["pressPrimaryButton", "pressSecondaryButton"])
+async def test_a_question_is_answered_with_a_message_not_with_a_button(
+    tmp_path: Path, button: str
+) -> None:
+    turns = (Turn(call("ask_followup_question", QUESTION)), done())
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
+        ask_ts = await peer.asked("followup")
+        for text in ({}, {"text": " "}):
+            with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*sendMessage"):
+                await peer.ask(button, task_id, **text)
+            for response in (YES, NO, MESSAGE):
+                with pytest.raises(CommandFailedError, match="INVALID_PARAMETER"):
+                    await peer.ask("respond", task_id, askTs=ask_ts, response=response, **text)
+        await peer.ask(button, task_id, text="The blue one.")
+        await peer.asked("completion_result")
+        assert last_result(here) == "<user_message>\nThe blue one.\n</user_message>"
+
+
+def last_result(here: ServerFixture) -> str:
+    """What the model is told of its last call, before the environment."""
+    content = here.model.requests[-1].body["messages"][-1]["content"][0]["content"]
+    text = content if isinstance(content, str) else content[0]["text"]
+    return str(text).partition("\n\n<environment_details>")[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        ({"response": NO}, "The user did not accept this result."),
+        (
+            {"response": NO, "images": [PNG]},
+            "The user did not accept this result. They attached an image.",
+        ),
+        (
+            {"response": MESSAGE, "images": [PNG, PNG]},
+            "The user has provided feedback on the results: 2 images. Consider their input to"
+            " continue the task.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("plain", [False, True])
+async def test_a_no_and_an_image_reach_the_model_as_what_they_were(
+    tmp_path: Path, answer: dict[str, Any], result: str, plain: bool
+) -> None:
+    turns = (Turn(say("It is done.")) if plain else done("first"), done("second"))
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="go", mode="ask"))["taskId"]
+        ask_ts = await peer.asked("completion_result")
+        since = len(peer.events)
+        await peer.ask("respond", task_id, askTs=ask_ts, **answer)
+        await peer.asked("completion_result", since=since)
+        sent = here.model.requests[-1].body["messages"][-1]
+        assert result in json.dumps(sent)
+        assert "<feedback>" not in json.dumps(sent)
+        assert json.dumps(sent).count(PNG.partition(",")[2]) == len(answer.get("images", ()))
+
+
+@pytest.mark.parametrize(
+    ("response", "result"),
+    [
+        (NO, "The user did not allow this call; it was not carried out. They attached an image."),
+        (YES, "The user allowed this call and attached an image."),
+    ],
+)
+async def test_an_image_alone_comes_with_a_decision(
+    tmp_path: Path, response: str, result: str
+) -> None:
+    write = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
+    async with open_server(tmp_path, write, done()) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
+        ask_ts = await peer.asked("tool")
+        await peer.ask("respond", task_id, askTs=ask_ts, response=response, images=[PNG])
+        await peer.asked("completion_result")
+        assert last_result(here).startswith(result)
+
+
+async def test_an_image_alone_answers_a_question(tmp_path: Path) -> None:
+    turns = (Turn(call("ask_followup_question", QUESTION)), done())
+    async with open_server(tmp_path, *turns) as here, here.peer() as peer:
+        task_id = (await peer.ask("startNewTask", text="go"))["taskId"]
+        await peer.asked("followup")
+        await peer.ask("sendMessage", task_id, images=[PNG])
+        await peer.asked("completion_result")
+        assert last_result(here) == "The user answered with an image."
 
 
 async def test_a_task_that_somebody_else_wrote_is_not_deleted(tmp_path: Path) -> None:

@@ -299,6 +299,10 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     failure: str | None = None
     """Of a failed request: a `ProviderFailureKind`."""
 
+    def accepts(self, answer: Answer) -> bool:
+        """A question of the model needs text or images; a button answers all others."""
+        return self.ask is not AskKind.FOLLOWUP or bool(answer.text.strip() or answer.images)
+
 
 class AskAnswered(EventBase, frozen=True, tag="taskAskResponded"):
     ask_ts: int

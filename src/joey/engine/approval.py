@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from joey.core.events import AskAnswered, Record, ToolStarted
 from joey.core.permissions import policy
@@ -75,7 +76,10 @@ async def authorize_call(
     check_hook_refusal(answer)
     await apply_always_answer(task, proposed, answer, row_call.row_ts)
     publish_feedback(task, answer)
-    if prepared.ask_kind is AskKind.FOLLOWUP or answer.approves:
+    if prepared.ask_kind is AskKind.FOLLOWUP:  # what comes with a yes or a no is the answer too
+        answer = structs.replace(answer, response=Response.MESSAGE)
+        return ApprovedCall(tool, prepared, context, answer)
+    if answer.approves:
         return ApprovedCall(tool, prepared, context, answer)
     return RejectedCall(
         answer, policy.find_missing_boundary_settings(prepared.claims, task.settings, read)

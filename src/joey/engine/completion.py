@@ -30,10 +30,10 @@ from joey.core.events import (
 )
 from joey.core.history.api import COMPLETION_TOOL_NAME
 from joey.core.history.usage_ledger import add_to_tallies
-from joey.core.messages import TextBlock, TextPart, ToolCall
+from joey.core.messages import TextBlock, TextPart, ToolCall, build_image_block
 from joey.core.permissions.policy import Access, Allow, Ask, Claim, decide
 from joey.core.prompts import messages_to_model
-from joey.core.task_types import Answer, AskKind, RowKind
+from joey.core.task_types import Answer, AskKind, Response, RowKind
 from joey.core.text import compile_regex, to_one_line
 from joey.engine.asks import publish_feedback
 from joey.engine.environment import record_ended_commands
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 FINISH_TASK_ROW_TEXT = '{"tool":"finishTask"}'
 """What the row says in which a subtask hands over its result."""
 _WORD_SEPARATOR_RE = compile_regex(r"\W+")
-DEFAULT_REJECTION_FEEDBACK = "The result was not accepted."
 
 
 async def present_result(
@@ -240,8 +239,12 @@ async def process_plain_reply(
     failures.reset()
     failures.plain_reply_texts.clear()
     if response is not None and not response.approves:
-        feedback = response.text or ("" if response.images else DEFAULT_REJECTION_FEEDBACK)
-        return Continue(await expand_message(task, feedback, response.images))
+        if response.text:
+            return Continue(await expand_message(task, response.text, response.images))
+        feedback = messages_to_model.render_completion_feedback(
+            "", len(response.images), is_rejected=response.response is Response.NO
+        )
+        return Continue((TextBlock(feedback), *map(build_image_block, response.images)))
     if task.recorder.projection.queued_messages:
         return Continue()
     return Completed(task.result or answer, answered=True)

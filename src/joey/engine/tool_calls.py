@@ -22,10 +22,10 @@ from joey.core.messages import ToolCall
 from joey.core.models import ToolProtocol
 from joey.core.permissions.reasons import DeniedError, Reason, build_ignored_path_reason
 from joey.core.prompts import messages_to_model
-from joey.core.task_types import Answer, CallEnding, RowKind
+from joey.core.task_types import Answer, CallEnding, Response, RowKind
 from joey.engine.approval import authorize_call
 from joey.engine.checkpoints import ReplyCheckpointSaver
-from joey.engine.completion import DEFAULT_REJECTION_FEEDBACK, close_completion_call, present_result
+from joey.engine.completion import close_completion_call, present_result
 from joey.engine.environment import has_background_command
 from joey.engine.hooks import run_after_tool_hooks, run_before_tool_hooks
 from joey.engine.limits import FailureCounter
@@ -296,7 +296,7 @@ class ToolCallRunner:
         else:
             self.has_rejection = True
             feedback = messages_to_model.render_completion_feedback(
-                answer.text or DEFAULT_REJECTION_FEEDBACK
+                answer.text, len(answer.images), is_rejected=answer.response is Response.NO
             )
             finish_call(self._task, row_call, Outcome(feedback, images=answer.images))
 
@@ -438,7 +438,7 @@ def report_failed_outcome(task: Task, row_call: RowCall, outcome: Outcome) -> No
 def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
     answer = rejected.answer
     if answer.is_by_user or answer.text:
-        text = messages_to_model.render_denial(answer.text)
+        text = messages_to_model.render_denial(answer.text, len(answer.images))
     else:
         text = messages_to_model.render_unattended_denial(rejected.required_settings)
     finish_call(task, row_call, Outcome(text, images=answer.images))
@@ -451,8 +451,9 @@ def skip_call(task: Task, row_call: RowCall, reason: str) -> None:
 def _prepend_feedback(outcome: Outcome, answer: Answer) -> Outcome:
     """Words that came with a yes go in front of the result, images before its own."""
     text = outcome.text
-    if answer.text:
-        text = f"{messages_to_model.render_approval_feedback(answer.text)}\n\n{text}"
+    if answer.has_content:
+        said = messages_to_model.render_approval_feedback(answer.text, len(answer.images))
+        text = f"{said}\n\n{text}"
     return structs.replace(outcome, text=text, images=(*answer.images, *outcome.images))
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
-from joey.core.prompts.messages_to_model import render_unattended_question
+from joey.core.prompts.messages_to_model import render_answer, render_unattended_question
 from joey.core.task_types import Answer, AnsweredBy, AskKind, get_first_suggestion
 from joey.core.text import compile_regex
 from joey.errors import ToolError
@@ -94,7 +94,7 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
         # Who picks an answer for want of a user does not pick a mode with it.
         mode = prepared.modes_by_answer.get(answer.text) if answer.is_by_user else None
         return Outcome(
-            f"<{tag}>\n{answer.text}\n</{tag}>",
+            render_answer(tag, answer.text, len(answer.images)),
             images=answer.images,
             directive=ChangeMode(mode) if mode and mode != ctx.mode.slug else None,
         )

@@ -56,6 +56,10 @@ class StdinCommand(Struct, frozen=True, rename="camel"):
     response: Response = Response.MESSAGE
     """What a message means to a question: words, or also a yes or a no."""
 
+    @property
+    def answer(self) -> Answer:
+        return Answer(self.response, text=self.prompt, images=self.images)
+
 
 class InvalidLine(Struct, frozen=True):
     """A line that is no command."""

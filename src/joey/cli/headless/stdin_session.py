@@ -291,6 +291,10 @@ class StdinSession:
         if asked is None and command.response is not Response.MESSAGE:
             problem = "nothing is asked that could be answered with yes or no"
             raise _RefusedCommandError(ControlCode.NO_PENDING_ASK, problem)
+        if asked is not None and not asked[1].accepts(command.answer):
+            raise _RefusedCommandError(
+                ControlCode.INVALID_COMMAND, 'the question needs an answer in "prompt"'
+            )
         if asked is None and not self._is_addressed_to(command, task):
             problem = f"subtask {command.task_id} asks nothing"
             raise _RefusedCommandError(ControlCode.NO_PENDING_ASK, problem)
@@ -307,8 +311,7 @@ class StdinSession:
             asking, ask = asked
             if asking is task:
                 self._emitter.register_answer(ask.ts, command.request_id)
-            answer = Answer(command.response, text=command.prompt, images=command.images)
-            await asking.answer(ask.ts, answer)
+            await asking.answer(ask.ts, command.answer)
         else:
             at_rest = task.state in IDLE_STATES
             self._emitter.queue_reporter.expect_message(command.request_id, is_reported=not at_rest)

@@ -69,14 +69,31 @@ _NEXT_STEPS = """\
 # Answers of the user ------------------------------------------------------------------------
 
 
-def render_denial(feedback: str = "") -> str:
+def render_denial(feedback: str = "", image_count: int = 0) -> str:
     sentence = "The user did not allow this call; it was not carried out."
-    return f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}" if feedback else sentence
+    if feedback:
+        return f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}"
+    return f"{sentence} They attached {_count_images(image_count)}." if image_count else sentence
 
 
-def render_approval_feedback(feedback: str) -> str:
+def render_approval_feedback(feedback: str, image_count: int = 0) -> str:
     """Goes in front of the call's result."""
+    if not feedback:
+        return f"The user allowed this call and attached {_count_images(image_count)}."
     return f"The user allowed this call and added:\n{_wrap_in_tag('feedback', feedback)}"
+
+
+def render_answer(tag: str, text: str, image_count: int = 0) -> str:
+    """The answer to a question of the model."""
+    if text.strip():
+        return _wrap_in_tag(tag, text)
+    if image_count:
+        return f"The user answered with {_count_images(image_count)}."
+    return "The user gave no answer."
+
+
+def _count_images(count: int) -> str:
+    return "an image" if count == 1 else f"{count} images"
 
 
 def render_guidance(feedback: str) -> str:
@@ -99,7 +116,19 @@ def render_failure_warning(failed: int, left: int, errors: Sequence[str]) -> str
     )
 
 
-def render_completion_feedback(text: str) -> str:
+def render_completion_feedback(
+    text: str, image_count: int = 0, *, is_rejected: bool = False
+) -> str:
+    if not text and image_count and not is_rejected:
+        return (
+            f"The user has provided feedback on the results: {_count_images(image_count)}."
+            " Consider their input to continue the task."
+        )
+    if not text:
+        sentence = "The user did not accept this result."
+        return (
+            f"{sentence} They attached {_count_images(image_count)}." if image_count else sentence
+        )
     return (
         "The user has provided feedback on the results. Consider their input to continue the"
         f" task:\n{_wrap_in_tag('feedback', text)}"

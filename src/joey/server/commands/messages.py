@@ -37,6 +37,10 @@ async def answer_pending_ask(
     task = await _require_open_task(hub, call)
     pending = task.pending
     answer = Answer(response, text=call.arguments.text or "")
+    if pending is not None and not pending.accepts(answer):
+        raise make_execution_error(
+            f"Task '{task.id}' asks a question: answer it with `sendMessage`."
+        )
     if pending is None or not await task.answer(pending.ts, answer):
         raise make_execution_error(f"Task '{task.id}' is not waiting for an answer.")
 
@@ -59,6 +63,8 @@ async def respond(hub: ServerHub, call: CommandCall[wire.Respond]) -> wire.Accep
         images=arguments.images or (),
         always=arguments.always,
     )
+    if ask is not None and ask.ts == arguments.ask_ts and not ask.accepts(answer):
+        raise make_argument_error("arguments.text", "missing: the question needs an answer.")
     return wire.Accepted(accepted=await task.answer(arguments.ask_ts, answer))
 
 
