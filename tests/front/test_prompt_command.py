@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from joey.testing.script import Turn, call
+from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 from tests.front.local_server import local_model_server
@@ -18,6 +18,7 @@ from tests.front.test_served_models import list_vllm, props_llamacpp
 
 MAX_TOKENS = 5_000
 DONE = Turn(call("attempt_completion", {"result": "All done."}))
+XML_DONE = Turn(say("<attempt_completion>\n<result>All done.</result>\n</attempt_completion>"))
 
 
 async def preview(joey: Joey, *flags: str) -> dict[str, Any]:
@@ -79,6 +80,34 @@ async def test_prompt_and_tools_of_code_mode_stay_small(joey: Joey, protocol: st
     sent = json.dumps(tools, ensure_ascii=False, separators=(",", ":")) if tools else ""
     assert not any("browser" in tool["name"] for tool in found["tools"])
     assert (len(found["system"]) + len(sent)) / 4 <= MAX_TOKENS
+
+
+SERVICES = {
+    "anthropic": ("--provider", "anthropic", "--model", "claude-sonnet-4-5"),
+    "openai": ("--provider", "openai", "--model", "gpt-4.1"),
+    "compatible": ("--provider", "openai", "--model", "my-model"),
+}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_native_requests_are_smaller_than_xml_ones(joey: Joey, service: str) -> None:
+    is_openai = service == "openai"
+    joey.settings(browserToolEnabled=False)
+    sizes: dict[str, int] = {}
+    for protocol in ("native", "xml"):
+        async with ModelServer([DONE if protocol == "native" else XML_DONE]) as server:
+            # Only OpenAI's own address gets strict schemas; a proxy leads it to the server.
+            path = "" if service == "anthropic" else "/v1"
+            url = f"{'http://api.openai.com' if is_openai else server.url}{path}"
+            env = {**joey.env, "HTTP_PROXY": server.url, "OPENAI_API_KEY": "k"}
+            flags = (*SERVICES[service], "--base-url", url, "--protocol", protocol)
+            done = await joey.run("-p", "-y", "--mode", "code", *flags, "go", env=env)
+        assert done.code == 0, done.err
+        (request,) = server.requests
+        encoded = json.dumps(request.body, ensure_ascii=False, separators=(",", ":"))
+        sizes[protocol] = len(encoded.encode())
+        assert ('"strict":true' in encoded) is (is_openai and protocol == "native")
+    assert sizes["native"] <= sizes["xml"]
 
 
 @pytest.mark.requirement("local:lean")

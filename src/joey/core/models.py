@@ -209,6 +209,8 @@ class ToolSpec(Struct, frozen=True):
     parameters: dict[str, Any]
     strict: bool = True
     """All properties are listed as required, optional ones nullable (OpenAI's strict form)."""
+    xml_descriptions: dict[str, str] = {}
+    """Descriptions of parameters that only the XML protocol lists."""
 
 
 class ModelRequest(Struct, frozen=True):

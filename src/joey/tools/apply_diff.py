@@ -46,7 +46,7 @@ from joey.tools.file_edit import (
     run_in_thread_if_large,
     save_file,
 )
-from joey.tools.parameters import build_missing_parameter_error, convert_arguments
+from joey.tools.parameters import XML_ONLY, build_missing_parameter_error, convert_arguments
 
 if TYPE_CHECKING:
     from joey.core.edits.search_replace import AppliedBlocks
@@ -66,7 +66,7 @@ _MAX_SHOWN_FAILURES = 5
 
 class ApplyDiffParams(Struct, frozen=True):
     path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
-    diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.")]
+    diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.", extra=XML_ONLY)]
 
 
 class PlannedEdit(Struct, frozen=True):

@@ -57,6 +57,7 @@ from joey.tools.file_edit import (
     run_in_thread_if_large,
     save_file,
 )
+from joey.tools.parameters import XML_ONLY
 
 
 class ApplyPatchParams(Struct, frozen=True):
@@ -64,7 +65,8 @@ class ApplyPatchParams(Struct, frozen=True):
         str,
         Meta(
             description="The whole patch, from `*** Begin Patch` to `*** End Patch`, as the tool's"
-            " description shows."
+            " description shows.",
+            extra=XML_ONLY,
         ),
     ]
 

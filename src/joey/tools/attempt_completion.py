@@ -16,10 +16,11 @@ from joey.tools.base import (
     PreparedToolCall,
     Tool,
 )
+from joey.tools.parameters import XML_ONLY
 
 
 class AttemptCompletionParams(Struct, frozen=True):
-    result: Annotated[str, Meta(description="The final summary.")]
+    result: Annotated[str, Meta(description="The final summary.", extra=XML_ONLY)]
 
 
 class AttemptCompletion(Tool[AttemptCompletionParams, PreparedToolCall]):

@@ -37,6 +37,7 @@ from joey.tools.parameters import (
     build_missing_parameter_error,
     build_native_schema,
     coerce_argument,
+    collect_xml_descriptions,
     convert_arguments,
     list_required_parameters,
 )
@@ -355,6 +356,7 @@ def _build_spec(tool: Tool[Any, Any]) -> ToolSpec:
         description=tool.description,
         parameters=build_native_schema(tool.params),
         strict=tool.strict,
+        xml_descriptions=collect_xml_descriptions(tool.params),
     )
 
 

@@ -26,6 +26,7 @@ from joey.tools.base import (
     resolve_visible_path,
     suggest_paths,
 )
+from joey.tools.parameters import XML_ONLY
 
 MAX_HITS = 12
 _MIN_SCORE_SHARE = 0.4
@@ -40,7 +41,10 @@ _DOCUMENT_SUFFIXES = (".md", ".mdx", ".markdown", ".rst", ".txt", ".adoc")
 class CodebaseSearchParams(Struct, frozen=True):
     query: Annotated[
         str,
-        Meta(description="What the code is about, in plain words or by names that occur in it."),
+        Meta(
+            description="What the code is about, in plain words or by names that occur in it.",
+            extra=XML_ONLY,
+        ),
     ]
     path: Annotated[
         str | None,

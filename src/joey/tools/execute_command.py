@@ -41,6 +41,7 @@ from joey.tools.base import (
     Tool,
     suggest_paths,
 )
+from joey.tools.parameters import XML_ONLY
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +51,14 @@ would kill it."""
 
 
 class ExecuteCommandParams(Struct, frozen=True):
-    command: Annotated[str, Meta(description="The shell command to run.")]
+    command: Annotated[str, Meta(description="The shell command to run.", extra=XML_ONLY)]
     cwd: Annotated[
-        str | None, Meta(description="Folder to run it in; defaults to the workspace.")
+        str | None,
+        Meta(description="Folder to run it in; defaults to the workspace.", extra=XML_ONLY),
     ] = None
     timeout: Annotated[
         float | None,
-        Meta(description="Seconds to wait; defaults to about two minutes."),
+        Meta(description="Seconds to wait; defaults to about two minutes.", extra=XML_ONLY),
     ] = None
 
 

@@ -20,12 +20,13 @@ from joey.tools.base import (
     PreparedToolCall,
     Tool,
 )
+from joey.tools.parameters import XML_ONLY
 
 
 class FetchInstructionsParams(Struct, frozen=True):
     task: Annotated[
         Literal["create_mcp_server", "create_mode"],
-        Meta(description="Which instructions."),
+        Meta(description="Which instructions.", extra=XML_ONLY),
     ]
 
 

@@ -22,6 +22,7 @@ from joey.tools.base import (
     PathParams,
     truncate_to_budget,
 )
+from joey.tools.parameters import XML_ONLY
 
 MAX_FILES = 50
 _MAX_DIRECTORY_ENTRIES = 1_000
@@ -31,7 +32,10 @@ _TRUNCATION_NOTE = "(The list is cut: name a file to see it.)"
 
 class ListCodeDefinitionNamesParams(PathParams, frozen=True):
     path: Annotated[
-        str, Meta(description="A file, or a folder to look at the files directly in it.")
+        str,
+        Meta(
+            description="A file, or a folder to look at the files directly in it.", extra=XML_ONLY
+        ),
     ]
 
 

@@ -183,6 +183,8 @@ def coerce_argument(value: Any, schema: Any) -> Any:
     return value if decoded is None else decoded
 
 
+XML_ONLY = {"xml_only": True}
+"""Marks a description that in a schema would repeat the tool's: only XML lists the parameters."""
 _JSON_TYPE_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
@@ -198,6 +200,16 @@ def build_native_schema(params: type[Struct]) -> dict[str, Any]:
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
+    }
+
+
+def collect_xml_descriptions(params: type[Struct]) -> dict[str, str]:
+    """The descriptions of parameters that their schema leaves out."""
+    return {
+        field.encode_name: note.description
+        for field in fields(params)
+        for note in get_args(field.type)
+        if isinstance(note, Meta) and note.description and note.extra == XML_ONLY
     }
 
 
@@ -230,7 +242,7 @@ def _build_annotated_schema(kind: Any, *notes: Meta) -> dict[str, Any]:
     for note in notes:
         if note.min_length and "items" in schema:
             schema["minItems"] = note.min_length
-        if note.description:
+        if note.description and note.extra != XML_ONLY:
             schema["description"] = note.description
         schema |= note.extra_json_schema or {}
     return schema

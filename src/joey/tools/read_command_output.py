@@ -24,6 +24,7 @@ from joey.tools.base import (
     Tool,
 )
 from joey.tools.execute_command import format_exit_status
+from joey.tools.parameters import XML_ONLY
 
 MAX_WAIT_S = 600.0
 DEFAULT_LIMIT_BYTES = 40 * 1024
@@ -40,7 +41,7 @@ class ReadCommandOutputParams(Struct, frozen=True):
     ]
     search: Annotated[
         str | None,
-        Meta(description="Only lines that match this regular expression."),
+        Meta(description="Only lines that match this regular expression.", extra=XML_ONLY),
     ] = None
     offset: Annotated[int | None, Meta(description="First byte; defaults to 0.")] = None
     limit: Annotated[int | None, Meta(description="Number of bytes; defaults to 40960.")] = None
@@ -48,7 +49,7 @@ class ReadCommandOutputParams(Struct, frozen=True):
         float | None,
         Meta(description="Seconds to wait for the end, up to 600."),
     ] = None
-    stop: Annotated[bool | None, Meta(description="true: end the command.")] = None
+    stop: Annotated[bool | None, Meta(description="true: end the command.", extra=XML_ONLY)] = None
 
 
 class PreparedOutputRead(PreparedToolCall, frozen=True, kw_only=True):

@@ -66,9 +66,7 @@ class FileParams(Struct, frozen=True):
         tuple[tuple[int, int], ...] | None,
         Meta(description="Ranges [first, last], counted from 1; defaults to the whole file."),
     ] = None
-    anchor_line: Annotated[
-        int | None, Meta(description="Read the function or block around this line.")
-    ] = None
+    anchor_line: int | None = None
     max_levels: Annotated[
         int | None,
         Meta(
@@ -79,10 +77,7 @@ class FileParams(Struct, frozen=True):
 
 
 class ReadFileParams(Struct, frozen=True):
-    files: Annotated[
-        tuple[FileParams, ...],
-        Meta(description="The files to read.", min_length=1),
-    ]
+    files: Annotated[tuple[FileParams, ...], Meta(min_length=1)]
 
 
 class PreparedRead(PreparedToolCall, frozen=True, kw_only=True):

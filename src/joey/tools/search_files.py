@@ -11,7 +11,7 @@ from joey.core.path_access import ResolvedPath
 from joey.ports.tool_context import ToolContext
 from joey.ports.workspace import SearchHit, SearchResult
 from joey.tools.base import LookupTool, PathParams, compute_text_budget
-from joey.tools.parameters import build_missing_parameter_error, is_null_spelling
+from joey.tools.parameters import XML_ONLY, build_missing_parameter_error, is_null_spelling
 
 MAX_HITS = 300
 _MAX_MATCHES_WITH_CONTEXT = 20
@@ -24,7 +24,7 @@ class SearchFilesParams(PathParams, frozen=True):
     path: Annotated[
         str, Meta(description="Folder to search, with everything below it; or a single file.")
     ]
-    regex: Annotated[str, Meta(description="The regular expression (Rust syntax).")]
+    regex: Annotated[str, Meta(description="The regular expression (Rust syntax).", extra=XML_ONLY)]
     file_pattern: Annotated[
         str | None,
         Meta(description="Glob for the files to search, e.g. *.ts; defaults to all files."),

@@ -20,7 +20,7 @@ from joey.tools.base import (
     SetTodos,
     Tool,
 )
-from joey.tools.parameters import try_decode_json
+from joey.tools.parameters import XML_ONLY, try_decode_json
 
 _CHECKBOX_MARKS = {
     "pending": " ",
@@ -37,7 +37,8 @@ class UpdateTodoListParams(Struct, frozen=True):
         str,
         Meta(
             description="The whole list as a Markdown checklist, one step per line: [ ] pending,"
-            " [-] in progress, [x] completed."
+            " [-] in progress, [x] completed.",
+            extra=XML_ONLY,
         ),
     ]
 

@@ -41,6 +41,7 @@ from joey.tools.file_edit import (
     load_original,
     save_file,
 )
+from joey.tools.parameters import XML_ONLY
 
 _PARAMETER_ALIASES = {"file_text": "content", "file_path": "path"}
 _MARKDOWN_SUFFIXES = frozenset({".md", ".mdx", ".markdown"})
@@ -57,7 +58,7 @@ class WriteToFileParams(Struct, frozen=True):
     path: Annotated[str, Meta(description="Path of the file, relative to the workspace.")]
     content: Annotated[
         str,
-        Meta(description="The whole content of the file, with nothing left out."),
+        Meta(description="The whole content of the file, with nothing left out.", extra=XML_ONLY),
     ]
 
 

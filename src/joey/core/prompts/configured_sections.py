@@ -50,7 +50,7 @@ def render_tool_usage(spec: ToolSpec, usage: str | None) -> str:
 def _iter_parameter_lines(spec: ToolSpec) -> Iterator[str]:
     for name, schema in _get_properties(spec).items():
         need = "required" if _is_required(spec, name) else "optional"
-        description = str(schema.get("description", "")).strip()
+        description = str(schema.get("description") or spec.xml_descriptions.get(name, "")).strip()
         choices = _collect_choices(schema)
         listed = f"One of: {', '.join(choices)}." if choices else ""
         yield " ".join(filter(None, (f"- {name}: ({need})", description, listed)))
