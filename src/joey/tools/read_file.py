@@ -46,6 +46,7 @@ from joey.tools.base import (
 from joey.tools.file_view import FileReadRequest, FileView, FileViewer, LineRange, render_views
 from joey.tools.line_reader import MAX_BLOCK_LINES, BlockRequest
 from joey.tools.parameters import (
+    XML_ONLY,
     build_missing_parameter_error,
     build_wrong_kind_error,
     convert_arguments,
@@ -77,7 +78,10 @@ class FileParams(Struct, frozen=True):
 
 
 class ReadFileParams(Struct, frozen=True):
-    files: Annotated[tuple[FileParams, ...], Meta(min_length=1)]
+    files: Annotated[
+        tuple[FileParams, ...],
+        Meta(description="The files to read.", extra=XML_ONLY, min_length=1),
+    ]
 
 
 class PreparedRead(PreparedToolCall, frozen=True, kw_only=True):
