@@ -89,6 +89,27 @@ async def test_a_wrong_value_ends_the_run_before_any_request(joey: Joey) -> None
     assert "models.json" in json.dumps(rows["Model catalogue"])
 
 
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ('{"cost": {"input": 1e308, "output": 1}}', "own.cost.input`: Expected `float` <= 1"),
+        ('{"limit": {"context": 1e30}}', "own.limit.context`: Expected `float` <= 1"),
+        (r'{"status": "\ud800"}', "`openai` is not valid JSON"),
+    ],
+)
+async def test_amounts_and_texts_that_cannot_be_stored_are_named(
+    joey: Joey, entry: str, problem: str
+) -> None:
+    joey.home.mkdir()
+    text = f'{{"openai": {{"models": {{"own": {entry}}}}}}}'
+    (joey.home / "models.json").write_text(text)
+    async with ModelServer([DONE]) as server:
+        done = await joey.run("-p", *reach_openai(server.url), "-m", "own", "do it")
+        assert server.requests == []
+    assert done.code == 78
+    assert problem in done.err
+
+
 async def test_models_lists_those_of_models_json_with_their_date(joey: Joey) -> None:
     write_models(joey, DOCUMENT)
     os.utime(joey.home / "models.json", (1_790_000_000, 1_790_000_000))
@@ -248,6 +269,17 @@ async def test_an_answer_that_is_no_catalogue_changes_nothing(
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert not (joey.home / "models-refreshed.json").exists()
+
+
+async def test_a_stored_catalogue_that_cannot_be_read_is_replaced(joey: Joey) -> None:
+    joey.home.mkdir()
+    stored = joey.home / "models-refreshed.json"
+    stored.write_text(f'{{"read": {"[" * 20_000}')
+    assert (await refresh(joey, DOCUMENT)).code == 0
+    stored.unlink()
+    os.mkfifo(stored)
+    assert (await refresh(joey, DOCUMENT)).code == 0
+    assert "gpt-next" in await list_models(joey)
 
 
 async def test_an_address_that_is_none_is_refused(joey: Joey) -> None:

@@ -7,6 +7,7 @@ import pytest
 from joey.testing.script import Turn, usage
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey
+from tests.front.local_server import local_model_server, stream_call
 from tests.front.playing import DONE, reach_openai, read, reply
 
 GPT = ("-m", "gpt-5.4", "--protocol", "native")
@@ -38,3 +39,15 @@ async def test_a_budget_counts_long_requests_by_their_own_tariff(joey: Joey) -> 
         done = await joey.run("-p", "--output-format", "json", *flags, "do it")
         assert len(server.requests) == 1
     assert (done.code, done.json["code"]) == (55, "budget")
+
+
+@pytest.mark.parametrize("stated", [-5, 1e308])
+async def test_a_cost_that_can_be_none_is_not_believed(joey: Joey, stated: float) -> None:
+    said = {"prompt_tokens": 300_000, "completion_tokens": 1_000, "cost": stated}
+    answer = stream_call("attempt_completion", {"result": "Done."}, said)
+    async with local_model_server({}, [answer]) as server:
+        flags = (*reach_openai(server.url), *GPT)
+        done = await joey.run("-p", "--output-format", "json", *flags, "do it")
+    assert done.json["cost"]["totalCost"] == 1.5225
+    listed = await joey.run("tasks", "list", "--json")
+    assert listed.json[0]["totalCost"] == 1.5225

@@ -25,7 +25,7 @@ from joey.errors import ConfigError, ProviderError, ProviderFailureKind, UserErr
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
-from joey.system.files import make_private_directory, replace_file
+from joey.system.files import make_private_directory, open_regular_file, replace_file
 
 CONNECT_TIMEOUT_S = 10.0
 DOWNLOAD_TIMEOUT_S = 120.0
@@ -166,10 +166,9 @@ def _decode(data: bytes | Raw, kind: type[T], source: str, place: str = "") -> T
 def _load(home: Path) -> _RefreshedModels:
     """Those of the last refresh; none if there are none that can be read."""
     try:
-        return msgspec.json.decode(
-            (home / REFRESHED_MODELS_FILE).read_bytes(), type=_RefreshedModels
-        )
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        with open_regular_file(home / REFRESHED_MODELS_FILE) as file:
+            return msgspec.json.decode(file.read(), type=_RefreshedModels)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _RefreshedModels()
 
 

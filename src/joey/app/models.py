@@ -88,7 +88,7 @@ async def list_models(
             offered = await fetch_offered_models(profile, env)
         except UserError as error:
             server_error = str(error)
-    lists = {CATALOGUE_SOURCE: known, SERVER_SOURCE: offered}
+    lists = {CATALOGUE_SOURCE: {*known}, SERVER_SOURCE: {*offered}}
     models = tuple(
         ListedModel(
             name,

@@ -36,7 +36,7 @@ def read_raw_document(path: Path) -> dict[str, msgspec.Raw] | None:
         return msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         document = parse_document(_decode_text(data, path), path)  # says where it is wrong
-        return {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in document.items()}
+        return {key: msgspec.Raw(json.dumps(value).encode()) for key, value in document.items()}
 
 
 def _read_bytes(path: Path) -> bytes | None:

@@ -6,11 +6,9 @@ ignored, and every key of a model may be missing.
 
 from __future__ import annotations
 
-from typing import Annotated
+from msgspec import Raw, Struct
 
-from msgspec import Meta, Raw, Struct
-
-from joey.core.models import LongContextRates, ModelOverride, Prices
+from joey.core.models import Amount, LongContextRates, ModelOverride, Prices
 
 MODELS_DEV_NAMES = {
     "gemini": "google",
@@ -23,7 +21,6 @@ MODELS_DEV_NAMES = {
 }
 """Providers that have another name there."""
 _LEGACY_TIER_TOKENS = 200_000
-_Amount = Annotated[float, Meta(ge=0)]
 
 
 class ProviderEntry(Struct, frozen=True):
@@ -33,14 +30,14 @@ class ProviderEntry(Struct, frozen=True):
 class _Rates(Struct, frozen=True, omit_defaults=True):
     """US dollars per million tokens."""
 
-    input: _Amount
-    output: _Amount
-    cache_read: _Amount | None = None
-    cache_write: _Amount | None = None
+    input: Amount
+    output: Amount
+    cache_read: Amount | None = None
+    cache_write: Amount | None = None
 
 
 class _TierStart(Struct, frozen=True, omit_defaults=True):
-    size: _Amount
+    size: Amount
     """Tokens of input."""
     type: str = "context"
 
@@ -78,8 +75,8 @@ def _list_amounts(rates: _Rates) -> tuple[float, float, float, float]:
 
 
 class _Limit(Struct, frozen=True, omit_defaults=True):
-    context: _Amount = 0
-    output: _Amount = 0
+    context: Amount = 0
+    output: Amount = 0
 
 
 class _Modalities(Struct, frozen=True, omit_defaults=True):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 
 from joey.core.messages import Message, Usage
 
@@ -61,13 +61,18 @@ class ProviderSpec(Struct, frozen=True):
         return self.key_variables[0] if self.key_variables else None
 
 
+MAX_AMOUNT = 1e12
+Amount = Annotated[float, Meta(ge=0, le=MAX_AMOUNT)]
+"""Of dollars or tokens; computing with larger ones could exceed every number."""
+
+
 class Rates(Struct, frozen=True, omit_defaults=True):
     """US dollars per million tokens."""
 
-    input: float = 0.0
-    output: float = 0.0
-    cache_writes: float = 0.0
-    cache_reads: float = 0.0
+    input: Amount = 0.0
+    output: Amount = 0.0
+    cache_writes: Amount = 0.0
+    cache_reads: Amount = 0.0
 
     def compute_cost(self, usage: Usage) -> float:
         uncached = max(0, usage.input - usage.cache_writes - usage.cache_reads)
@@ -82,7 +87,7 @@ class Rates(Struct, frozen=True, omit_defaults=True):
 class LongContextRates(Rates, frozen=True, omit_defaults=True, kw_only=True):
     """Rates for all tokens of a request with a long input."""
 
-    above: int
+    above: Annotated[int, Meta(ge=0)]
     """Tokens of input, cached ones included, that a request must exceed."""
 
 
@@ -131,7 +136,7 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
 
     def compute_cost(self, usage: Usage) -> float | None:
         """What a request cost: the provider's own figure, else by the catalogue's prices."""
-        if usage.cost is not None:
+        if usage.cost is not None and 0 <= usage.cost <= MAX_AMOUNT:
             return usage.cost
         if self.prices is None:
             return None
