@@ -89,15 +89,16 @@ ADVICE = {
 
 
 @pytest.mark.requirement("local:window-too-small")
+@pytest.mark.parametrize("window", [1, 4096])
 @pytest.mark.parametrize("kind", ADVICE)
 async def test_a_window_that_is_too_small_ends_the_run_before_any_request(
-    joey: Joey, kind: str
+    joey: Joey, kind: str, window: int
 ) -> None:
-    async with local_model_server(pages_of(kind, 4096), [finish()]) as server:
+    async with local_model_server(pages_of(kind, window), [finish()]) as server:
         done = await joey.run(*reach(kind, server), "do it")
         assert server.chats == []
         assert done.code == 78
-        assert "has a window of 4,096 tokens" in done.err
+        assert f"has a window of {window:,} tokens" in done.err
         assert ADVICE[kind] in done.err
         # The server was restarted as advised.
         server.pages.update(pages_of(kind, 65536))

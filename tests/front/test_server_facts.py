@@ -67,6 +67,21 @@ async def test_doctor_reports_window_abilities_and_speed_of_ollama(joey: Joey) -
     ]
 
 
+async def test_doctor_passes_over_facts_that_are_none(joey: Joey) -> None:
+    speed = {"eval_count": 16, "eval_duration": "fast"}
+    shown = {**show_ollama(), "parameters": f"num_ctx {'9' * 5000}"}
+    pages = {
+        "/api/tags": {"models": [{"name": "my-model"}]},
+        "/api/show": shown,
+        "/api/ps": {"models": [{"name": "my-model", "context_length": True}]},
+    }
+    async with local_model_server(pages, [refuse(200, speed)]) as server:
+        found = await findings(joey, OLLAMA_HOST=server.url)
+    line = found["Local models"]["found"].splitlines()[2]
+    assert line.startswith("  my-model: window 32,768 of at most 131,072 tokens")
+    assert "tokens/s" not in line
+
+
 @pytest.mark.requirement("local:doctor")
 async def test_doctor_reports_the_servers_at_the_addresses_of_profiles(joey: Joey) -> None:
     models = {"/v1/models": list_vllm(40960)}

@@ -381,7 +381,7 @@ def _ensure_window_large_enough(task: Task, context: ContextUsage) -> None:
     provider, window = task.provider, context.window
     used = context.estimator.scale_estimate(context.system_tokens) + MIN_CONVERSATION_TOKENS
     if provider.window_advice and used > window.hard_limit:
-        needed = used * window.size // window.hard_limit
+        needed = used * window.size // max(1, window.hard_limit)
         raise RunStopped(
             FailureCode.WINDOW_TOO_SMALL,
             f"{provider.model.id} at {provider.address} has a window of {window.size:,} tokens, and"

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import structs
 
 from joey.core.models import ModelFacts, ServedModel, Speed
+from joey.core.text import compile_regex
 from joey.errors import UserError
 from joey.providers.errors import JSON_DECODE_ERRORS, TOOL_CHOICE_FLAG
 from joey.providers.http_client import HttpClient
@@ -26,6 +27,7 @@ _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_CONCURRENT_REQUESTS = 8
 _ENOUGH_WINDOW = 16_384
 """A model that is loaded with so much is not loaded again for more."""
+_NUM_CTX_RE = compile_regex(r"num_ctx\s+([0-9]{1,12})(?:\s|$)")
 _MEASURED_TOKENS = 16
 _MEASURED_MESSAGES = [{"role": "user", "content": "Count from 1 to 20."}]
 _MEASURED_TOOL = {
@@ -95,6 +97,8 @@ async def identify_server(client: ServerClient, models: Sequence[str]) -> str:
 
 async def list_facts(kind: str, client: ServerClient, models: Sequence[str]) -> list[ModelFacts]:
     """What the server says about these models, in their order, within a few seconds."""
+    if not models:
+        return []
     unknown = [ModelFacts(model) for model in models]
     try:
         async with asyncio.timeout(LIST_TIMEOUT_S):
@@ -139,7 +143,7 @@ async def _measure_ollama(client: ServerClient, facts: ModelFacts) -> Speed | No
     body = {"model": facts.id, "messages": _MEASURED_MESSAGES, "stream": False, "options": options}
     answer = await client.post("/api/chat", body)
     output, prompt = (
-        _divide(_get_count(answer, f"{part}_count"), (answer.get(f"{part}_duration") or 0) / 1e9)
+        _divide(_get_count(answer, f"{part}_count"), _get_number(answer, f"{part}_duration"), 1e9)
         for part in ("eval", "prompt_eval")
     )
     return Speed(output, prompt) if output else None
@@ -166,17 +170,18 @@ async def _measure_chat(kind: str, client: ServerClient, facts: ModelFacts) -> M
     if status != 200:
         return facts
     usage, timings, stats = (_get_object(answer, key) for key in ("usage", "timings", "stats"))
-    output = timings.get("predicted_per_second") or stats.get("tokens_per_second")
-    prompt = timings.get("prompt_per_second")
-    if prompt is None and (delay := stats.get("time_to_first_token")):
+    output = _get_number(timings, "predicted_per_second") or _get_number(stats, "tokens_per_second")
+    prompt = _get_number(timings, "prompt_per_second")
+    if prompt is None:
+        delay = _get_number(stats, "time_to_first_token")
         prompt = _divide(_get_count(usage, "prompt_tokens"), delay)
     if not output:
         output = _divide(_get_count(usage, "completion_tokens"), elapsed)
     return structs.replace(facts, speed=Speed(output, prompt)) if output else facts
 
 
-def _divide(count: int | None, seconds: float) -> float | None:
-    return count / seconds if count and seconds > 0 else None
+def _divide(count: int | None, duration: float | None, unit: float = 1) -> float | None:
+    return count / duration * unit if count and duration else None
 
 
 async def _ask(kind: str, client: ServerClient, model: str) -> ServedModel | None:
@@ -249,8 +254,8 @@ def _choose_num_ctx(stated: int | None, loaded: int | None, largest: int | None)
 def _find_num_ctx(parameters: object) -> int | None:
     """Of the lines of a Modelfile: `num_ctx    8192`."""
     lines = parameters.splitlines() if isinstance(parameters, str) else []
-    values = [line.split()[1:] for line in lines if line.startswith("num_ctx")]
-    return next((int(value[0]) for value in values if value and value[0].isdecimal()), None)
+    values = (_NUM_CTX_RE.match(line) for line in lines)
+    return next((int(value[1]) for value in values if value), None)
 
 
 def _read_lmstudio(answer: dict[str, Any], model: str) -> ModelFacts:
@@ -318,4 +323,9 @@ def _get_list(document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 def _get_count(document: Mapping[str, Any], key: str) -> int | None:
     value = document.get(key)
-    return value if isinstance(value, int) and value > 0 else None
+    return value if isinstance(value, int) and value is not True and value > 0 else None
+
+
+def _get_number(document: Mapping[str, Any], key: str) -> float | None:
+    value = document.get(key)
+    return value if isinstance(value, int | float) and value > 0 else None
