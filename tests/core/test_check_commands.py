@@ -52,6 +52,9 @@ def test_a_lookup_is_no_check(line: str) -> None:
     [
         ("pytest -q", ["pytest"]),
         ("cd backend && pytest -x tests/a.py", ["pytest"]),
+        ("pytest | tail; exit ${PIPESTATUS[0]}", ["pytest"]),
+        ("set -o pipefail; (cd a && pytest) 2>&1 | tail", ["pytest"]),
+        ("/bin/bash -lc 'cd a && npm test'", ["npm test"]),
         ("python -m pytest", ["pytest"]),
         ("python3.12 -m unittest discover", ["unittest discover"]),
         ("CI=1 timeout -k 5 60 .venv/bin/pytest", ["pytest"]),
@@ -113,6 +116,18 @@ def test_the_programs_that_decide_how_a_line_ends_are_its_checks(
         ("pytest || true", False),
         ("pytest && echo passed || echo failed", False),
         ("pytest > log.txt 2>&1 || tail log.txt", False),
+        ("(cd src && pytest)", True),
+        ("(cd src && pytest) 2>&1 | tail -5", False),
+        ("(cd src && pytest)|tail", False),
+        ("{ cd src; pytest; } | tail", False),
+        ("for f in a b; do pytest $f; done | tail", False),
+        ("set -o pipefail; (cd src && pytest) 2>&1 | tail", True),
+        ("(echo a; echo b) | pytest", True),
+        ("pytest | tail; exit ${PIPESTATUS[0]}", True),
+        ("bash -lc 'cd src && pytest'", True),
+        ("bash -lc 'pytest | tail'", False),
+        ("! pytest", False),
+        ("pytest > log.txt &", False),
     ],
 )
 def test_a_status_of_0_tells_that_a_program_passed(line: str, passed: bool) -> None:

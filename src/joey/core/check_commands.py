@@ -62,6 +62,8 @@ _PREFIXES = parse_word_set(
     """
 )
 _TWO_WORD_PREFIXES = parse_word_set("uv:run poetry:run pipenv:run pdm:run hatch:run bundle:exec")
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+_SCRIPT_OPTION_RE = compile_regex(r"-[a-z]*c")
 _SCRIPT_RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun"})
 _ERREXIT_RE = compile_regex(r"(?:^| )(?:-[a-z]*e|errexit\b)")
 _INTERPRETER_RE = compile_regex(r"(?:python|pypy|ruby|perl|php|node|deno|bash|sh|zsh)")
@@ -116,6 +118,13 @@ class _Pipeline(Struct):
     commands: list[list[str]]
     is_alternative: bool = False
     """`||` joins it to the pipeline before it."""
+    is_background: bool = False
+    is_piped: bool = False
+    """In a group, such as `( … ) | tail`."""
+
+    def has_verdict(self, options: str) -> bool:
+        is_hidden = self.is_piped and "pipefail" not in options
+        return not self.is_background and not is_hidden and self.commands[0][:1] != ["!"]
 
 
 def _parse_line(line: str) -> list[list[_Pipeline]]:
@@ -138,14 +147,36 @@ def _parse_line(line: str) -> list[list[_Pipeline]]:
                 skips_next = False
             elif token[0] in "<>" or token in ("&>", "&>>"):
                 skips_next = True
-            elif token in ("|", "|&"):
+            elif token.lstrip(")") in ("|", "|&"):
+                if token[0] == ")":
+                    sequence.append(_Pipeline([[]]))
+                if _ends_group(sequence[-1].commands):
+                    for pipeline in sequence[:-1]:
+                        pipeline.is_piped = True
+                    sequence[-1].commands[-1].clear()
                 sequence[-1].commands.append([])
             else:
+                sequence[-1].is_background = token == "&"
                 sequence.append(_Pipeline([[]], token == "||"))
                 starts_anew = token.strip() not in ("&&", "||", ")")
     except ValueError:  # a quote that is not closed
         pass
+    match sequences:
+        case [[_Pipeline(commands=[[shell, option, script, *_]])]]:
+            is_shell = PurePosixPath(shell).name in _SHELLS
+            if is_shell and _SCRIPT_OPTION_RE.fullmatch(option) and _runs_known_check(script):
+                return _parse_line(script)
     return sequences
+
+
+def _runs_known_check(line: str) -> bool:
+    return is_known_check(find_checks(line, anywhere=True))
+
+
+def _ends_group(commands: list[list[str]]) -> bool:
+    """Whether only redirections follow `)`, `}`, `fi`, `done` or `esac`."""
+    (*earlier, last) = commands
+    return not earlier and all(word in _BLOCK_ENDS or word.isdecimal() for word in last)
 
 
 def _list_deciding_commands(
@@ -153,9 +184,15 @@ def _list_deciding_commands(
 ) -> Iterator[list[str]]:
     heads = (pipeline.commands[0] for sequence in sequences for pipeline in sequence)
     options = " ".join(" ".join(argv) for argv in heads if argv[:1] == ["set"])
+    match sequences:
+        case [*_, [*_, pipeline], [_Pipeline(commands=[["exit", "${PIPESTATUS[0]}"]])]]:
+            yield pipeline.commands[0]
+            return
     for sequence in sequences if _ERREXIT_RE.search(options) else sequences[-1:]:
         alternatives = (n for n, each in enumerate(sequence, 1) if each.is_alternative)
         for pipeline in sequence[max(alternatives, default=0) if has_passed else 0 :]:
+            if not pipeline.has_verdict(options):
+                continue
             *earlier, last = pipeline.commands
             if "pipefail" in options and (has_passed or _are_filters(pipeline.commands[1:])):
                 yield from earlier
