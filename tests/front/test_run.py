@@ -419,3 +419,10 @@ async def test_a_setting_that_does_not_exist_is_reported_once(joey: Joey) -> Non
         done = await joey.run("-p", *reach(server.url), "do it")
     assert done.code == 0
     assert done.err.count("Did you mean `alwaysAllowWrite`?") == 1
+
+
+async def test_a_key_with_a_line_break_is_named_and_not_sent(joey: Joey) -> None:
+    env = {**joey.env, "OPENAI_API_KEY": "sk-first\nsecond"}
+    done = await joey.run("-p", "--base-url", "http://127.0.0.1:9/v1", "-m", "m", "do it", env=env)
+    assert (done.code, "'authorization' has characters" in done.err) == (78, True), done.err
+    assert "second" not in done.err

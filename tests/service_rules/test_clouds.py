@@ -293,6 +293,41 @@ async def test_without_a_login_the_error_says_how_to_get_one(
     assert (finished.code, text in finished.err) == (78, True), finished.err
 
 
+@pytest.mark.parametrize(
+    ("provider", "variable", "text"),
+    [
+        ("bedrock", "AWS_WEB_IDENTITY_TOKEN_FILE", "No such file or directory"),
+        ("bedrock", "AWS_CONFIG_FILE", "still expired"),
+        ("vertex", "GOOGLE_APPLICATION_CREDENTIALS", "object has no attribute"),
+        ("azure", "AZURE_CLIENT_CERTIFICATE_PATH", "No such file or directory"),
+    ],
+)
+async def test_a_login_that_is_set_up_wrongly_is_no_defect(
+    joey: Joey, tmp_path: Path, provider: str, variable: str, text: str
+) -> None:
+    joey.settings(**FAST)
+    missing, expired, config = (tmp_path / name for name in ("missing", "expired", "config"))
+    keys = {"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c"}
+    expired.write_text(json.dumps(keys | {"Expiration": "2020-01-01T00:00:00Z"}))
+    config.write_text(f"[default]\ncredential_process = cat {expired}\n")
+    array = tmp_path / "array"
+    array.write_text("[]")
+    paths = {"AWS_CONFIG_FILE": config, "GOOGLE_APPLICATION_CREDENTIALS": array}
+    env = {
+        **joey.env,
+        "AWS_REGION": REGION,
+        "AWS_ROLE_ARN": "arn:aws:iam::1:role/x",
+        "GOOGLE_CLOUD_PROJECT": PROJECT,
+        "AZURE_CLIENT_ID": "x",
+        "AZURE_TENANT_ID": "t",
+        variable: str(paths.get(variable, missing)),
+    }
+    flags = ("--provider", provider, "--base-url", "http://127.0.0.1:9", "-m", "m")
+    finished = await joey.run("-p", *flags, "go", env=env)
+    assert (finished.code, text in finished.err) == (78, True), finished.err
+    assert "defect" not in finished.err
+
+
 @pytest.mark.parametrize("provider", ["bedrock", "vertex", "azure"])
 async def test_doctor_says_whether_a_cloud_can_be_reached_and_used(
     joey: Joey, provider: str

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from joey.errors import ConfigError, ProviderError, ProviderFailureKind
+from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.http_connection import (
     HttpAddress,
     HttpConnection,
@@ -71,8 +71,8 @@ class HttpClient:
 
         `read_timeout` is the number of seconds that the server may send nothing. Close the
         response, or use it as a context manager, in every case. Raises ProviderError: no
-        connection, or no HTTP answer on it; ConfigError: the URL, or a proxy's in the environment,
-        is not one."""
+        connection, no HTTP answer on it, or a header that cannot be sent; ConfigError: the URL, or a
+        proxy's in the environment, is not one."""
         address = parse_url(url)
         target = HttpAddress(address.host, address.port, address.is_secure)
         proxy = find_proxy(target, self.environ)
@@ -267,9 +267,10 @@ def _encode_request_head(
     fields |= {name.lower(): value for name, value in headers.items()}
     for name, value in fields.items():
         if not (f"{name}{value}".isascii() and f"{name}{value}".isprintable()):
-            raise ConfigError(
+            raise ProviderError(
                 f"The header {name!r} has characters that a header must not have. Check the API"
-                " key and the profile's headers for line breaks and accents."
+                " key and the profile's headers for line breaks and accents.",
+                failure=ProviderFailureKind.AUTH,
             )
     lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from joey.core.settings import Profile
 from joey.errors import ConfigError
-from joey.providers.clouds.login import TokenProvider, build_login_error, load_library
+from joey.providers.clouds.login import TokenProvider, load_library, translate_login_errors
 from joey.providers.openai import OpenAiProvider
 
 _SCOPE = "https://ai.azure.com/.default"
@@ -54,12 +54,9 @@ class AzureProvider(TokenProvider, OpenAiProvider):
 
     def _fetch_token(self) -> str:
         scope = _SCOPE if self._profile.api_version is None else _DATED_SCOPE
-        exceptions = load_library("azure.core.exceptions", "azure")
-        try:
+        network_error = load_library("azure.core.exceptions", "azure").ServiceRequestError
+        with translate_login_errors(self._service, _ADVICE, network_error):
             return str(self._credential.get_token(scope).token)
-        except exceptions.AzureError as error:
-            is_network = isinstance(error, exceptions.ServiceRequestError)
-            raise build_login_error(self._service, error, _ADVICE, is_network=is_network) from error
 
 
 def _get_resource_url(profile: Profile) -> str:

@@ -18,7 +18,7 @@ from joey.core.settings import Profile
 from joey.errors import ConfigError, ProviderError
 from joey.providers import errors
 from joey.providers.clouds.converse import ConverseRequestBuilder, ConverseStreamDecoder
-from joey.providers.clouds.login import build_login_error, check_name, load_library
+from joey.providers.clouds.login import check_name, load_library, translate_login_errors
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import ServiceInfo
 from joey.providers.sse import ServerSentEvent
@@ -79,12 +79,9 @@ class BedrockProvider(StreamingProvider):
 
     def _sign(self, body: bytes) -> Mapping[str, str]:
         """The headers with a signature, for which credentials are renewed if they expire soon."""
-        exceptions = _load("exceptions")
-        try:
+        network_error = _load("exceptions").HTTPClientError
+        with translate_login_errors(self._service, _ADVICE, network_error):
             credentials = self._credentials.get_frozen_credentials()
-        except exceptions.BotoCoreError as error:
-            is_network = isinstance(error, exceptions.HTTPClientError)
-            raise build_login_error(self._service, error, _ADVICE, is_network=is_network) from error
         secrets = filter(None, (credentials.secret_key, credentials.token))
         self._service = structs.replace(self._service, secrets=(*self._profile.secrets, *secrets))
         request = _load("awsrequest").AWSRequest("POST", self._url, self._headers, body)

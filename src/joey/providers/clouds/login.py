@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 
 from msgspec import structs
 
 from joey.core.text import compile_regex
-from joey.errors import ConfigError, ProviderError, ProviderFailureKind
+from joey.errors import ConfigError, ProviderError, ProviderFailureKind, UserError
 from joey.providers.errors import ServiceInfo
 from joey.providers.sse_transport import StreamingProvider
 
@@ -46,7 +47,22 @@ def check_name(name: str, field: str) -> str:
     return name
 
 
-def build_login_error(
+@contextmanager
+def translate_login_errors(
+    service: ServiceInfo, advice: str, network_error: type[Exception]
+) -> Iterator[None]:
+    """Libraries also pass on what is wrong with the files and programs that a login names: any
+    error may come of it."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        is_network = isinstance(error, network_error)
+        raise _build_login_error(service, error, advice, is_network=is_network) from error
+
+
+def _build_login_error(
     service: ServiceInfo, error: Exception, advice: str, *, is_network: bool
 ) -> ProviderError:
     """The error for a login that gave no token, perhaps because its service was not reached."""

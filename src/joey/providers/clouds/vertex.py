@@ -19,9 +19,9 @@ from joey.ports.model import RefusalMemory
 from joey.providers.anthropic import AnthropicProvider, AnthropicRequestBuilder
 from joey.providers.clouds.login import (
     TokenProvider,
-    build_login_error,
     check_name,
     load_library,
+    translate_login_errors,
 )
 from joey.providers.conversation_encoder import RequestBuilder
 from joey.providers.errors import JSON_DECODE_ERRORS
@@ -88,14 +88,11 @@ class _GoogleTokenProvider(TokenProvider):
         return load_library("google.auth", "vertex").default(scopes=_SCOPES)[0]
 
     def _fetch_token(self) -> str:
-        exceptions = load_library("google.auth.exceptions", "vertex")
-        try:
+        network_error = load_library("google.auth.exceptions", "vertex").TransportError
+        with translate_login_errors(self._service, _ADVICE, network_error):
             if not self._credentials.valid:
                 self._credentials.refresh(_Transport(self._http.environ))
-        except (exceptions.GoogleAuthError, ValueError) as error:
-            is_network = isinstance(error, exceptions.TransportError)
-            raise build_login_error(self._service, error, _ADVICE, is_network=is_network) from error
-        return str(self._credentials.token)
+            return str(self._credentials.token)
 
 
 class VertexProvider(_GoogleTokenProvider, OpenAiProvider):
