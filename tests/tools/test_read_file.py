@@ -358,7 +358,7 @@ async def test_a_setting_limits_the_files_of_a_call(tmp_path: Path, limit: int) 
         (-1, 10, None),
         (10, 10, None),
         (100, 10, None),
-        (4, 4, "Showing lines 1-4 of 10 total lines. Read on with line_ranges, from line 5."),
+        (4, 4, "lines 1-4 of 10 total lines (limit: 4 lines). Read on with line_ranges, from"),
         (0, 0, "Showing 0 of 10 total lines"),
     ],
 )
@@ -381,12 +381,31 @@ async def test_a_file_without_a_range_is_cut_and_says_how_to_go_on(
     text = await read(ctx, "many.csv")
     assert "\n2000 | row 2000\n" in text
     assert "2001 |" not in text
-    assert "lines 1-2000 of 8437 total lines. Read on with line_ranges, from line 2001." in text
+    assert (
+        "lines 1-2000 of 8437 total lines (limit: 2,000 lines). Read on with line_ranges, from line"
+        " 2001."
+    ) in text
     (work / "wide.csv").write_text(f"{'x' * 999}\n" * 1_000)
     text = await read(ctx, "wide.csv")
     assert 70_000 < len(text) < 82_000
-    assert "of 1000 total lines. Read on with line_ranges, from line 80." in text
+    assert (
+        "of 1000 total lines (limit: about 80,000 characters per file). Read on with line_ranges,"
+        " from line 80."
+    ) in text
     assert len(await read(ctx, "wide.csv", line_ranges=[[1, 200]])) > 200_000
+
+
+async def test_notes_name_the_parameter_of_the_protocol(ctx: ToolContext, work: Path) -> None:
+    (work / "wide.csv").write_text(f"{'x' * 2_001}\n" * 1_000)
+    (work / "deep.py").write_text("if x:\n" + "    y\n" * 5_000)
+    for paths in (["wide.csv"], ["wide.csv"] * 4):
+        text = await read(as_xml(ctx), *paths)
+        assert "Read on with line_range, from line " in text
+        assert "; line_range shows whole lines." in text
+        assert ("name the lines you need in line_range." in text) is (len(paths) > 2)
+        assert "line_ranges" not in text
+    text = await read(as_xml(ctx), "deep.py", anchor_line=9)
+    assert "read on with line_range, from line " in text
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "漢", "😀"])
@@ -409,7 +428,7 @@ async def test_a_file_too_long_for_the_model_is_cut_with_a_note(tmp_path: Path) 
     (ctx.files.root / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 10_001)))
     text = await read(ctx, "a.txt")
     assert len(text) < 30_000
-    assert "of 10000 total lines. Read on with line_ranges, from line " in text
+    assert "characters left in this call). Read on with line_ranges, from line " in text
     following = int(text.rsplit(" ", 1)[1].rstrip("."))
     assert f"{following - 1} | line {following - 1}\n" in text
     second = await read(ctx, "a.txt", line_ranges=[[following, following + 1]])

@@ -134,7 +134,8 @@ async def test_beyond_the_limit_the_definitions_of_what_is_shown_are_named(tmp_p
     assert text.endswith(
         "8 |     a()\n\nCode Definitions:\n# a.py\n1--4 | def function_1(x):\n"
         "7--10 | def function_2(x):\n\n"
-        "Note: Showing lines 1-8 of 16 total lines. Read on with line_ranges, from line 9."
+        "Note: Showing lines 1-8 of 16 total lines (limit: 8 lines). Read on with"
+        " line_ranges, from line 9."
     )
     xml = (await outcome(context(tmp_path, ToolProtocol.XML, max_read_file_line=8), "a.py")).text
     assert (

@@ -395,7 +395,7 @@ async def test_a_block_is_shown_with_its_range(ctx: ToolContext) -> None:
 async def test_a_block_that_is_longer_than_wanted_says_how_to_read_on(ctx: ToolContext) -> None:
     (ctx.files.root / "long.py").write_text("def f():\n" + "    a()\n" * 5000)
     text = (await outcome({"path": "long.py", "mode": "indentation", "offset": 3000}, ctx)).text
-    assert "The file has 5001 lines. The block may go on" in text
+    assert "The file has 5001 lines. The block may continue" in text
     assert "from line 4000" in text
 
 

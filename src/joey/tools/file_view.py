@@ -87,7 +87,7 @@ class FileViewer:
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
-        self._text_viewer = TextViewer(ctx.model)
+        self._text_viewer = TextViewer(ctx.model, ctx.protocol)
         self._image_budget = ImageBudget(ctx.settings)
 
     async def view(self, wanted: FileReadRequest, path: ResolvedPath) -> FileView:
@@ -238,7 +238,8 @@ ReaderFactory = Callable[[], LineReader]
 class TextViewer:
     """Shows texts within one budget, that of a call."""
 
-    def __init__(self, model: ModelInfo) -> None:
+    def __init__(self, model: ModelInfo, protocol: ToolProtocol) -> None:
+        self._range_parameter = "line_ranges" if protocol is ToolProtocol.NATIVE else "line_range"
         self._remaining_bytes = compute_text_budget(model)
         self._remaining_unranged_bytes = _MAX_UNRANGED_BYTES
 
@@ -258,10 +259,9 @@ class TextViewer:
     ) -> FileView:
         limit = min(_MAX_FILE_BYTES, self._remaining_unranged_bytes, self._remaining_bytes)
         if limit < _MAX_LINE_CHARS and max_lines:
-            raise _NoRoomError
-        lines = await reader.read_lines(
-            max_lines if max_lines >= 0 else _MAX_LINES, limit, _MAX_LINE_CHARS
-        )
+            raise _NoRoomError(self._range_parameter)
+        max_lines = max_lines if max_lines >= 0 else _MAX_LINES
+        lines = await reader.read_lines(max_lines, limit, _MAX_LINE_CHARS)
         self._remaining_bytes -= _compute_size(lines)
         self._remaining_unranged_bytes -= _compute_size(lines)
         notes: list[str] = []
@@ -274,15 +274,22 @@ class TextViewer:
                 )
             elif not lines.lines:
                 notes.append(
-                    f"Showing 0 of {whole} total lines; name the lines you need in line_ranges."
+                    f"Showing 0 of {whole} total lines; name the lines you need in"
+                    f" {self._range_parameter}."
                 )
             else:
+                reached = f"{max_lines:,} lines"
+                if lines.is_truncated:
+                    per = "left in this call" if limit < _MAX_FILE_BYTES else "per file"
+                    reached = f"about {limit:,} characters {per}"
                 notes.append(
-                    f"Showing lines 1-{lines.next_line - 1} of {whole} total lines. Read on with"
-                    f" line_ranges, from line {lines.next_line}."
+                    f"Showing lines 1-{lines.next_line - 1} of {whole} total lines (limit:"
+                    f" {reached}). Read on with {self._range_parameter}, from line"
+                    f" {lines.next_line}."
                 )
         if lines.shortened_lines:
-            notes.append(_describe_shortened_lines(lines.shortened_lines))
+            shortened = _describe_shortened_lines(lines.shortened_lines)
+            notes.append(f"{shortened}; {self._range_parameter} shows whole lines.")
         excerpts = (_build_excerpt(lines),) if lines.lines or not notes else ()
         return FileView(wanted.path, excerpts, note=" ".join(notes) or None)
 
@@ -333,13 +340,16 @@ class TextViewer:
         if not lines.lines:
             raise ToolError(
                 f"The lines around line {anchor} are too long to look at: name the lines you need"
-                " in line_ranges."
+                f" in {self._range_parameter}."
             )
         self._remaining_bytes -= _compute_size(lines)
         of = f"{total} lines" if total is not None else f"more than {reader.next_line} lines"
         note = f"The file has {of}."
         if lines.is_truncated or len(lines.lines) >= block.max_lines:
-            note += f" The block may go on: read on with line_ranges, from line {lines.next_line}."
+            note += (
+                f" The block may continue: read on with {self._range_parameter}, from line"
+                f" {lines.next_line}."
+            )
         elif block.max_levels is None and len(lines.lines) == 1 and lines.lines[0][:1].isspace():
             note += " The block is this line alone: max_levels 1 reads what is around it."
         return FileView(path, (_build_excerpt(lines),), note=note)
@@ -361,14 +371,14 @@ class TextViewer:
 
     def _check_budget(self, size: int = 1) -> None:
         if self._remaining_bytes < size:
-            raise _NoRoomError
+            raise _NoRoomError(self._range_parameter)
 
 
 class _NoRoomError(ToolError):
-    def __init__(self) -> None:
+    def __init__(self, range_parameter: str) -> None:
         super().__init__(
             "Not read: there is no room left for this file in one result. Read it in another call,"
-            " or name the lines you need in line_ranges."
+            f" or name the lines you need in {range_parameter}."
         )
 
 
@@ -376,7 +386,7 @@ def _describe_shortened_lines(numbers: Sequence[int]) -> str:
     named = ", ".join(map(str, numbers[:_MAX_NAMED_LINES]))
     more = f" and {len(numbers) - _MAX_NAMED_LINES} more" if numbers[_MAX_NAMED_LINES:] else ""
     subject = f"Line {named} is" if len(numbers) == 1 else f"Lines {named}{more} are"
-    return f"{subject} cut at {_MAX_LINE_CHARS:,} characters; line_ranges shows whole lines."
+    return f"{subject} cut at {_MAX_LINE_CHARS:,} characters"
 
 
 def _compute_size(lines: LineBatch) -> int:
