@@ -71,8 +71,8 @@ class HttpClient:
 
         `read_timeout` is the number of seconds that the server may send nothing. Close the
         response, or use it as a context manager, in every case. Raises ProviderError: no
-        connection, no HTTP answer on it, or a header that cannot be sent; ConfigError: the URL, or a
-        proxy's in the environment, is not one."""
+        connection, no HTTP answer on it, or a header that cannot be sent; ConfigError: the URL, or
+        a proxy's in the environment, is not one."""
         address = parse_url(url)
         target = HttpAddress(address.host, address.port, address.is_secure)
         proxy = find_proxy(target, self.environ)
