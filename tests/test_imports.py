@@ -86,7 +86,7 @@ POINTS_OF_NODES = POINTS | {"Point", "Range", "range", "edit"}
 """The same, with names that mean something else in modules without tree-sitter."""
 
 VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"}
-MOST_MODULES = 432
+MOST_MODULES = 433
 LONGEST_MODULE = 700
 LONGEST_FUNCTION = 60
 LONG_MODULES = {"core.events", "core.permissions.program_tables"}

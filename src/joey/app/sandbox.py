@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from joey.core.path_access import DirectoryBoundary, FileScope
 from joey.core.permissions.policy import SandboxStatus
@@ -18,6 +20,7 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.execution.sandbox.sandbox import (
     LocalSandbox,
+    SandboxBackend,
     SandboxBoundary,
     SandboxConfig,
     SandboxProbe,
@@ -25,6 +28,9 @@ from joey.execution.sandbox.sandbox import (
 )
 from joey.ports.execution import Sandbox, SandboxLevel, SandboxReport
 from joey.ports.workspace import Boundary
+
+if TYPE_CHECKING:
+    from joey.execution.sandbox.seatbelt import Seatbelt
 
 _prober_lock = threading.Lock()
 
@@ -83,6 +89,12 @@ def find_likely_sandbox(settings: Settings) -> SandboxStatus:
     return "off" if settings.sandbox == "off" else get_prober().find_likely_level().value
 
 
+def describe_remedy(platform: str) -> str:
+    """What a user can do where no sandbox works, by the name of the system."""
+    without = "add --no-sandbox if this machine may be at the model's disposal."
+    return f"Install bubblewrap, or {without}" if platform == "linux" else without.capitalize()
+
+
 async def check_unattended_sandbox(settings: Settings) -> None:
     """Refuse a run that allows everything when no sandbox works, unless the user turned it off.
     Raises ConfigError."""
@@ -92,8 +104,8 @@ async def check_unattended_sandbox(settings: Settings) -> None:
     if report.level is SandboxLevel.NONE:
         raise ConfigError(
             "-y lets the model run every command without asking, and nothing would keep these from "
-            f"your files, keys and network: {explain_no_sandbox(report)} Install bubblewrap, or "
-            "add --no-sandbox if this machine may be at the model's disposal."
+            f"your files, keys and network: {explain_no_sandbox(report)} "
+            f"{describe_remedy(sys.platform)}"
         )
 
 
@@ -105,8 +117,18 @@ def get_prober() -> SandboxProbe:
 @cache
 def _build_prober() -> SandboxProbe:
     # Only who runs a command, or asks what works, needs all this.
-    from joey.execution.sandbox.bubblewrap import Bubblewrap
-    from joey.execution.sandbox.landlock import Landlock
     from joey.execution.sandbox.probe import CanaryProbe
 
-    return CanaryProbe((Bubblewrap(), Landlock()))
+    return CanaryProbe(build_backends(sys.platform))
+
+
+def build_backends(platform: str) -> tuple[SandboxBackend | Seatbelt, ...]:
+    """What may confine commands on a system, the best first."""
+    if platform == "darwin":
+        from joey.execution.sandbox.seatbelt import Seatbelt
+
+        return (Seatbelt(),)
+    from joey.execution.sandbox.bubblewrap import Bubblewrap
+    from joey.execution.sandbox.landlock import Landlock
+
+    return (Bubblewrap(), Landlock())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 
 from joey import __version__
@@ -140,6 +141,18 @@ def _check_stream_arguments(arguments: argparse.Namespace) -> None:
         )
 
 
+_SANDBOX_NAMES = {
+    "linux": "bubblewrap or Landlock",
+    "darwin": "Seatbelt, not yet tried on hardware",
+}
+
+
+def describe_yes_flag(platform: str) -> str:
+    """The help of `-y`, with what confines commands on a system."""
+    confined_by = _SANDBOX_NAMES.get(platform, "none on this system; needs --no-sandbox")
+    return f"allow everything without asking, within the sandbox ({confined_by}) and --add-dir"
+
+
 _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
     "output": (
         (
@@ -207,10 +220,7 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
     ),
     "permissions": (
         [
-            (
-                "-y --yes",
-                "allow everything without asking, as far as the sandbox and --add-dir reach",
-            ),
+            ("-y --yes", describe_yes_flag(sys.platform)),
             ("-a --require-approval", "ask before everything, even reading"),
         ],
         (

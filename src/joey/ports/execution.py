@@ -119,6 +119,8 @@ class SandboxLevel(StrEnum):
     """Namespaces: what is outside is not there."""
     LANDLOCK = "landlock"
     """Rules of the kernel about files, signals and system calls."""
+    SEATBELT = "seatbelt"
+    """A profile of macOS; not yet tried on hardware."""
     NONE = "none"
 
 

@@ -98,7 +98,7 @@ def _build_approval_view(ask: AskOpened) -> AskView:
     # A rule for edits says itself how far it goes; others become settings of the user.
     label = "Always allow" if ask.ask is AskKind.TOOL else "Always allow, in every folder:"
     always = AskChoice(label, Answer(Response.YES, always=True), "always", rule)
-    is_held = ask.sandbox in ("full", "landlock")
+    is_held = ask.sandbox in ("full", "landlock", "seatbelt")
     details = summary.arguments or to_one_line(summary.message, 400)
     call = f"{summary.headline} {details}".rstrip()
     return AskView(

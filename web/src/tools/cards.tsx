@@ -67,7 +67,7 @@ function ToolCardBody({ row, summary }: { row: Row; summary: ToolCallSummary }) 
 }
 
 function Command({ row, summary }: { row: Row; summary: ToolCallSummary }) {
-  const isConfined = row.type === "ask" && ["full", "landlock"].includes(row.sandbox ?? "");
+  const isConfined = row.type === "ask" && ["full", "landlock", "seatbelt"].includes(row.sandbox ?? "");
   return (
     <>
       {isConfined && <p class="card-body muted">runs confined ({row.sandbox})</p>}

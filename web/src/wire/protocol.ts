@@ -23,7 +23,7 @@ export interface Row {
   /** The rule that an answer may add, so that it is not asked again. */
   alwaysRule?: string;
   /** How far the operating system confines a command. */
-  sandbox?: "full" | "landlock" | "none" | "off";
+  sandbox?: "full" | "landlock" | "seatbelt" | "none" | "off";
   /** The call that the row shows. */
   summary?: ToolCallSummary;
 }

@@ -24,7 +24,7 @@ from joey.app.features import find_chromium
 from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.options import make_options
 from joey.app.profiles import ProfileAdmin
-from joey.app.sandbox import detect_sandbox
+from joey.app.sandbox import describe_remedy, detect_sandbox
 from joey.app.settings import SettingsAdmin
 from joey.cli.arguments import EDIT_SETTINGS_COMMAND
 from joey.core.settings import Profile
@@ -136,7 +136,7 @@ def check_sandbox() -> Finding:
         f"{level}: {reason}" for level, reason in report.unavailable_reasons.items()
     )
     if report.level is SandboxLevel.NONE:
-        advice = "Every command needs your approval. Install bubblewrap, or see --no-sandbox."
+        advice = f"Every command needs your approval. {describe_remedy(sys.platform)}"
         return report_warning(f"none works ({reasons})", advice)
     if not reasons:
         return report_ok(str(report.level), " ".join(report.confinement_gaps))

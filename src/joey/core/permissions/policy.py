@@ -28,7 +28,7 @@ from joey.core.permissions.reasons import Access, Reason, ReasonKind, build_igno
 from joey.core.permissions.shell import CommandChain, parse_plain_chain
 from joey.core.settings import Settings
 
-SandboxStatus = Literal["full", "landlock", "none", "off"]
+SandboxStatus = Literal["full", "landlock", "seatbelt", "none", "off"]
 """How far the operating system holds a command: a level of the sandbox, `none` where no sandbox
 works, `off` where the user has switched it off."""
 

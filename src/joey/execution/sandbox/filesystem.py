@@ -20,11 +20,15 @@ from joey.execution.sandbox.protected_files import ProtectedPaths, find_protecte
 from joey.execution.sandbox.protected_scan import ScannedDirectory
 from joey.execution.sandbox.sandbox import SandboxConfig
 
-_HIDDEN_DIRECTORIES = ("/home", "/root", "/run", "/var/run", "/mnt", "/media")
+_HIDDEN_DIRECTORIES = (
+    *("/home", "/root", "/run", "/var/run", "/mnt", "/media"),
+    *("/Users", "/Volumes", "/System/Volumes/Data"),
+)
 _READABLE_IN_HIDDEN_DIRECTORIES = (
     "/run/systemd/resolve",
     "/run/current-system",
     "/run/opengl-driver",
+    "/var/run/resolv.conf",
 )
 """Where systems keep their resolver and, some of them, all their programs."""
 _PRIVATE_TEMP_DIRECTORIES = ("/tmp", "/var/tmp")
@@ -56,6 +60,8 @@ _HOME_TOOL_PATHS = """
     .sbt .coursier .cache/coursier go sdk .go .gvm .ghcup .cabal .stack .opam .elan .julia
     .juliaup .dotnet .nuget/packages .pub-cache .mix .hex .nix-profile .nix-defexpr
     .local/state/nix .linuxbrew .swiftly .dart .flutter .rye .pixi .proto .jenv
+    Library/Python Library/pnpm Library/Caches/pip Library/Caches/go-build Library/Caches/Yarn
+    Library/Caches/pypoetry Library/Caches/ms-playwright Library/Caches/Homebrew
 """.split()  # noqa: SIM905
 _TOOL_PATH_VARIABLES = """
     VIRTUAL_ENV CONDA_PREFIX NVM_DIR PYENV_ROOT RBENV_ROOT ASDF_DIR ASDF_DATA_DIR VOLTA_HOME

@@ -19,11 +19,10 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.execution.sandbox.forkserver_client import ForkServerClient
 from joey.execution.sandbox.sandbox import (
     CANARY_TEMP_PREFIX,
     LocalSandbox,
@@ -31,12 +30,11 @@ from joey.execution.sandbox.sandbox import (
     SandboxConfig,
     SandboxProbeResult,
 )
-from joey.execution.sandbox.supervisor_client import (
-    SupervisorTransport,
-    can_limit_processes,
-    parse_failure_reason,
-)
+from joey.execution.sandbox.seatbelt import Seatbelt
 from joey.ports.execution import SandboxLevel, SandboxReport
+
+if TYPE_CHECKING:
+    from joey.execution.sandbox.supervisor_client import SupervisorTransport
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +52,7 @@ _CANARY_SECRET = "a secret of the canary"
 class CanaryProbe:
     """Tries each way of confining once, the best first, and remembers the answer."""
 
-    def __init__(self, backends: Sequence[SandboxBackend]) -> None:
+    def __init__(self, backends: Sequence[SandboxBackend | Seatbelt]) -> None:
         self._backends = backends
         self._lock = threading.Lock()
         self._probe_result: SandboxProbeResult | None = None
@@ -77,13 +75,20 @@ class CanaryProbe:
         for each in self._backends:
             reason = each.explain_unavailable() or probe_backend(each)
             if reason is None:
-                gaps = (
-                    each.gaps if can_limit_processes() else (*each.gaps, _NO_PROCESS_LIMIT_GAP_TEXT)
+                return SandboxProbeResult(
+                    SandboxReport(each.level, reasons, _find_gaps(each)), each
                 )
-                return SandboxProbeResult(SandboxReport(each.level, reasons, gaps), each)
             log.info("no sandbox of level %s: %s", each.level, reason)
             reasons[each.level] = reason
         return SandboxProbeResult(SandboxReport(SandboxLevel.NONE, reasons), None)
+
+
+def _find_gaps(backend: SandboxBackend | Seatbelt) -> tuple[str, ...]:
+    if isinstance(backend, Seatbelt):
+        return backend.gaps
+    from joey.execution.sandbox.supervisor_client import can_limit_processes
+
+    return backend.gaps if can_limit_processes() else (*backend.gaps, _NO_PROCESS_LIMIT_GAP_TEXT)
 
 
 _NO_PROCESS_LIMIT_GAP_TEXT = (
@@ -91,7 +96,7 @@ _NO_PROCESS_LIMIT_GAP_TEXT = (
 )
 
 
-def probe_backend(backend: SandboxBackend) -> str | None:
+def probe_backend(backend: SandboxBackend | Seatbelt) -> str | None:
     """Why a way of confining does not work; None when it does."""
     try:
         return _run_canary(backend)
@@ -99,7 +104,7 @@ def probe_backend(backend: SandboxBackend) -> str | None:
         return f"it could not be tried: {error}"
 
 
-def _run_canary(backend: SandboxBackend) -> str | None:
+def _run_canary(backend: SandboxBackend | Seatbelt) -> str | None:
     with ExitStack() as stack:
         root = Path(
             os.path.realpath(tempfile.mkdtemp(prefix=f"{CANARY_TEMP_PREFIX}{os.getpid()}-"))
@@ -121,7 +126,12 @@ def _run_canary(backend: SandboxBackend) -> str | None:
         config = SandboxConfig(root / "workspace", root / "home/.roo", env)
         sandbox = LocalSandbox(config, Settings(), _fail_if_called)
         stack.callback(sandbox.remove_resources)
-        if reason := _run_escape_script(sandbox, backend, root / "workspace", env):
+        workspace = root / "workspace"
+        if isinstance(backend, Seatbelt):
+            reason = _run_with_seatbelt(sandbox, backend, workspace, env)
+        else:
+            reason = _run_with_supervisor(sandbox, backend, workspace, env)
+        if reason is not None:
             return reason
         return _explain_canary_failure(root, tcp, udp)
 
@@ -130,11 +140,35 @@ def _fail_if_called(*_: object) -> NoReturn:
     raise AssertionError("the canary is told what to try")
 
 
-def _run_escape_script(
+_ESCAPE_COMMAND = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _ESCAPE_SCRIPT)
+
+
+def _run_with_seatbelt(
+    sandbox: LocalSandbox, backend: Seatbelt, workspace: Path, env: dict[str, str]
+) -> str | None:
+    command = sandbox.prepare_seatbelt(backend, _ESCAPE_COMMAND, workspace, env)
+    done = subprocess.run(
+        command.argv,
+        cwd=command.cwd,
+        env=command.env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=_PROBE_TIMEOUT_S,
+        start_new_session=True,
+    )
+    if not done.returncode:
+        return None
+    last_line = done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2]
+    return f"the trial ended with exit code {done.returncode} ({last_line})"
+
+
+def _run_with_supervisor(
     sandbox: LocalSandbox, backend: SandboxBackend, workspace: Path, env: dict[str, str]
 ) -> str | None:
-    shell = ("/bin/bash", "--noprofile", "--norc", "-c", "--", _ESCAPE_SCRIPT)
-    plan = sandbox.prepare_command(backend, shell, workspace, env, _fail_if_called).plan
+    from joey.execution.sandbox.forkserver_client import ForkServerClient
+
+    plan = sandbox.prepare_command(backend, _ESCAPE_COMMAND, workspace, env, _fail_if_called).plan
     server = ForkServerClient()
     try:
         process = subprocess.Popen(
@@ -160,6 +194,8 @@ def _run_escape_script(
 
 def _wait_for_failure_reason(supervisor: SupervisorTransport) -> str | None:
     """Why the command could not be confined, once all has ended."""
+    from joey.execution.sandbox.supervisor_client import parse_failure_reason
+
     try:
         answer = supervisor.read_reply_blocking(_PROBE_TIMEOUT_S)
     except OSError as error:

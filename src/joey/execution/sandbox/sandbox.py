@@ -21,6 +21,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
@@ -32,7 +33,7 @@ from joey.core.path_access import PathAccess
 from joey.core.protected_paths import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError
-from joey.ports.execution import Sandbox, SandboxLevel, SandboxReport
+from joey.ports.execution import ConfinedProcess, Sandbox, SandboxLevel, SandboxReport
 from joey.ports.workspace import Boundary
 from joey.system.subprocess import MARKER_VARIABLE
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from joey.execution.sandbox.forkserver_client import ForkServerManager
     from joey.execution.sandbox.protected_files import ProtectedPaths
     from joey.execution.sandbox.protected_scan import ProtectedPathScanner, ScannedDirectory
+    from joey.execution.sandbox.seatbelt import Seatbelt, SeatbeltProcess
     from joey.execution.sandbox.supervisor_client import (
         ControlGroup,
         SupervisorHandle,
@@ -64,6 +66,8 @@ _STALE_TEMP_AGE_S = 24 * 3600
 
 
 class SandboxBackend(Protocol):
+    """Confines commands by a supervisor, as on Linux."""
+
     @property
     def level(self) -> SandboxLevel: ...
 
@@ -89,7 +93,7 @@ class SandboxBackend(Protocol):
 
 class SandboxProbeResult(Struct, frozen=True):
     report: SandboxReport
-    backend: SandboxBackend | None
+    backend: SandboxBackend | Seatbelt | None
 
 
 class SandboxProbe(Protocol):
@@ -119,7 +123,7 @@ class LocalSandbox:
         self._has_warned_incomplete_scan = False
         self._fork_server_manager: ForkServerManager | None = None
         self._prewarm_task: asyncio.Task[None] | None = None
-        self._confine_tasks: set[asyncio.Task[SupervisorHandle]] = set()
+        self._confine_tasks: set[asyncio.Task[ConfinedProcess]] = set()
 
     def prewarm(self) -> None:
         if self._prewarm_task is None or self._prewarm_task.done():
@@ -132,9 +136,14 @@ class LocalSandbox:
         except OSError as error:
             log.info("the sandbox could not be tried beforehand: %s", error)
             return  # The first command tells.
-        if found.backend is not None:
+        if found.backend is None:
+            return
+        if found.report.level is not SandboxLevel.SEATBELT:
+            from joey.execution.sandbox import supervisor_client
+
+            assert supervisor_client  # loaded
             self._get_fork_server_manager().prewarm()
-            await asyncio.to_thread(self._prewarm_scan)
+        await asyncio.to_thread(self._prewarm_scan)
 
     async def probe(self) -> SandboxReport:
         return (await self._find_available()).report
@@ -165,7 +174,7 @@ class LocalSandbox:
 
     async def confine(
         self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
-    ) -> SupervisorHandle | None:
+    ) -> ConfinedProcess | None:
         found = await self._find_available()
         if found.backend is None:
             if self._settings.sandbox == "required":
@@ -173,17 +182,28 @@ class LocalSandbox:
                     f"Commands may run in a sandbox only. {explain_no_sandbox(found.report)}"
                 )
             return None
-        fork_server = self._get_fork_server_manager()
-        fork_server.start_server()
-        preparation = asyncio.to_thread(
-            self.prepare_command, found.backend, shell, cwd, env, fork_server.start_command
-        )
+        preparation = asyncio.to_thread(self._choose_preparation(found.backend), shell, cwd, env)
         task = asyncio.get_running_loop().create_task(preparation)
         self._confine_tasks.add(task)
         task.add_done_callback(self._handle_confine_done)
         return await asyncio.shield(task)
 
-    def _handle_confine_done(self, task: asyncio.Task[SupervisorHandle]) -> None:
+    def _choose_preparation(
+        self, backend: SandboxBackend | Seatbelt
+    ) -> Callable[[Sequence[str], Path, Mapping[str, str]], ConfinedProcess]:
+        from joey.execution.sandbox.seatbelt import Seatbelt
+
+        if isinstance(backend, Seatbelt):
+            return partial(self.prepare_seatbelt, backend)
+        fork_server = self._get_fork_server_manager()
+        fork_server.start_server()
+
+        def prepare(shell: Sequence[str], cwd: Path, env: Mapping[str, str]) -> ConfinedProcess:
+            return self.prepare_command(backend, shell, cwd, env, fork_server.start_command)
+
+        return prepare
+
+    def _handle_confine_done(self, task: asyncio.Task[ConfinedProcess]) -> None:
         self._confine_tasks.discard(task)
         if not task.cancelled():
             task.exception()  # who was cancelled meanwhile does not ask
@@ -198,8 +218,47 @@ class LocalSandbox:
     ) -> SupervisorHandle:
         """How to start `shell` with this confinement, by a supervisor that waits."""
         # A task that runs no command does without these.
+        from joey.execution.sandbox.supervisor_client import SupervisorHandle
+
+        layout, where, protected_paths = self._prepare_directories(cwd)
+        arguments, network = _encode_arguments(shell), self._settings.sandbox_network
+        plan = backend.build_plan(layout, protected_paths, arguments, network == "all")
+        given = backend.build_environment(layout)
+        plan["sandbox"] |= {
+            "workspace": str(layout.workspace),
+            "processes": max(self._settings.sandbox_max_processes, 0),
+            "limits": _build_resource_limits(self._settings),
+            "env": {**self._build_environment(env, given), MARKER_VARIABLE: ""},
+        }
+        plan["command"] |= {
+            "shell": arguments,
+            "cwd": str(where),
+            "env": {MARKER_VARIABLE: env.get(MARKER_VARIABLE, "")},
+            "folders": protected_paths.scanned_directories,
+            "left_out": list(protected_paths.excluded),
+            "written": str(layout.temp_directory / _OWN_WRITES_FILE),
+            "aside": str(self._config.joey_home / "put-aside" / str(time.time_ns())),
+        }
+        if isinstance(network, str):
+            return SupervisorHandle(plan, start_command)
+        from joey.execution.sandbox.network_proxy import ProxiedSupervisorHandle
+
+        return ProxiedSupervisorHandle(plan, start_command, network, self._config.env)
+
+    def prepare_seatbelt(
+        self, backend: Seatbelt, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+    ) -> SeatbeltProcess:
+        """How to start `shell` with `sandbox-exec`."""
+        from joey.execution.sandbox.seatbelt import SeatbeltProcess
+
+        layout, where, protected_paths = self._prepare_directories(cwd)
+        wrapper = backend.build_wrapper(layout, protected_paths, self._settings.sandbox_network)
+        variables = self._build_environment(env, backend.build_environment(layout))
+        return SeatbeltProcess([*wrapper, *_encode_arguments(shell)], where, variables)
+
+    def _prepare_directories(self, cwd: Path) -> tuple[FilesystemLayout, Path, ProtectedPaths]:
+        """Layout, resolved working directory and protected paths of a command that comes now."""
         from joey.execution.sandbox.filesystem import PathView, find_visible_protected_paths
-        from joey.execution.sandbox.supervisor_client import SupervisorHandle, build_setup_error
 
         layout = self._get_layout()
         try:
@@ -217,31 +276,15 @@ class LocalSandbox:
         protected_paths = find_visible_protected_paths(
             self._config, layout, self._scan_protected_names(layout.workspace)
         )
-        arguments, network = _encode_arguments(shell), self._settings.sandbox_network
-        plan = backend.build_plan(layout, protected_paths, arguments, network == "all")
-        given = backend.build_environment(layout)
-        defaults = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
-        defaults |= _OFFLINE_VARIABLES if network == "off" else {}
-        plan["sandbox"] |= {
-            "workspace": str(layout.workspace),
-            "processes": max(self._settings.sandbox_max_processes, 0),
-            "limits": _build_resource_limits(self._settings),
-            "env": {**defaults, **env, **given, MARKER_VARIABLE: ""},
-        }
-        plan["command"] |= {
-            "shell": arguments,
-            "cwd": str(where),
-            "env": {MARKER_VARIABLE: env.get(MARKER_VARIABLE, "")},
-            "folders": protected_paths.scanned_directories,
-            "left_out": list(protected_paths.excluded),
-            "written": str(layout.temp_directory / _OWN_WRITES_FILE),
-            "aside": str(self._config.joey_home / "put-aside" / str(time.time_ns())),
-        }
-        if isinstance(network, str):
-            return SupervisorHandle(plan, start_command)
-        from joey.execution.sandbox.network_proxy import ProxiedSupervisorHandle
+        return layout, where, protected_paths
 
-        return ProxiedSupervisorHandle(plan, start_command, network, self._config.env)
+    def _build_environment(
+        self, env: Mapping[str, str], given: Mapping[str, str]
+    ) -> dict[str, str]:
+        """The variables of a command; `given` are those that the sandbox sets."""
+        defaults = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
+        defaults |= _OFFLINE_VARIABLES if self._settings.sandbox_network == "off" else {}
+        return {**defaults, **env, **given}
 
     def mark_own_write(self, path: Path) -> None:
         if not self._has_temp_directory or not is_protected(str(path)):
@@ -297,9 +340,9 @@ class LocalSandbox:
 
     def _prewarm_scan(self) -> None:
         """The first looks take longest."""
-        from joey.execution.sandbox import filesystem, supervisor_client
+        from joey.execution.sandbox import filesystem
 
-        assert filesystem and supervisor_client  # loaded
+        assert filesystem  # loaded
         self._scan_protected_names(Path(os.path.realpath(self._config.workspace)))
         self._get_layout()
 
@@ -356,8 +399,25 @@ def _remove_stale_temp_directories(directory: Path) -> None:
             continue  # Somebody else sweeps too.
         owner = each.name.split("-")[2]
         is_old = time.time() - found.st_mtime > _STALE_TEMP_AGE_S
-        if is_old and found.st_uid == os.getuid() and not Path("/proc", owner).exists():
+        if is_old and found.st_uid == os.getuid() and not _is_running(owner):
             shutil.rmtree(each, ignore_errors=True)
+
+
+def _is_running(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ValueError, OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def build_setup_error(reason: str) -> ToolError:
+    return ToolError(
+        f"The sandbox could not be set up, and the command was not run: {reason}. This is not a "
+        "failure of the command. Tell the user; `joey doctor` says what works on this machine."
+    )
 
 
 def explain_no_sandbox(report: SandboxReport) -> str:

@@ -22,7 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from joey.errors import ToolError
+from joey.execution.sandbox.sandbox import build_setup_error
 from joey.ports.execution import ConfinedProcess
 
 _START_TIMEOUT_S = 30.0
@@ -74,13 +74,6 @@ class SupervisorHandle:
 def parse_failure_reason(answer: bytes) -> str:
     """The reason of a supervisor that could not confine a command."""
     return answer[1:].decode(errors="replace").strip() or "it gave no reason"
-
-
-def build_setup_error(reason: str) -> ToolError:
-    return ToolError(
-        f"The sandbox could not be set up, and the command was not run: {reason}. This is not a "
-        "failure of the command. Tell the user; `joey doctor` says what works on this machine."
-    )
 
 
 _protocol_check: type[ConfinedProcess] = SupervisorHandle
