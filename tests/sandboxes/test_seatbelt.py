@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -225,7 +226,7 @@ def test_the_network_is_closed_or_open() -> None:
         assert "securityd" not in text
 
 
-def test_hosts_cannot_be_told_apart() -> None:
+def test_a_list_of_hosts_is_refused() -> None:
     with pytest.raises(ToolError, match="level seatbelt"):
         Seatbelt().build_wrapper(MAC, PROTECTED, ("pypi.org",))
 
@@ -356,7 +357,7 @@ def test_a_program_that_confines_nothing_is_not_used(tmp_path: Path) -> None:
     assert probe_backend(backend) == "a command could write outside of its workspace"
 
 
-def test_a_profile_that_is_refused_is_told(tmp_path: Path) -> None:
+def test_a_refused_profile_is_reported(tmp_path: Path) -> None:
     refused = "echo 'sandbox-exec: unbound variable: mach-host*' >&2; exit 65"
     backend = Seatbelt(make_program(tmp_path, refused))
     report = CanaryProbe((backend,)).find_available().report
@@ -396,7 +397,7 @@ async def test_a_command_runs_with_the_program_in_front(tmp_path: Path) -> None:
     assert profile.startswith("(version 1)\n(deny default)\n")
     assert any(each.endswith(f"={temp}") for each in rest)
     await terminal.close()
-    assert not os.path.lexists(temp)
+    assert not await asyncio.to_thread(Path(temp).exists)
 
 
 async def test_a_command_is_killed_with_its_children(tmp_path: Path) -> None:

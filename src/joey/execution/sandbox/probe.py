@@ -159,8 +159,8 @@ def _run_with_seatbelt(
     )
     if not done.returncode:
         return None
-    last_line = done.stderr.decode(errors="replace").rstrip().rpartition("\n")[2]
-    return f"the trial ended with exit code {done.returncode} ({last_line})"
+    first_line = done.stderr.decode(errors="replace").partition("\n")[0]
+    return f"the trial ended with exit code {done.returncode} ({first_line})"
 
 
 def _run_with_supervisor(
