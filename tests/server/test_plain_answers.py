@@ -67,7 +67,8 @@ async def test_a_completion_next_to_unseen_results_is_no_event_and_its_row_ends(
         assert peer.names().count("taskCompleted") == 1
         rows = peer.rows(task_id)
         assert not [row for row in rows if row.get("partial")]
-        assert [row["text"] for row in of_kind(rows, "completion_result")] == ["They fail.", ""]
-        (claim,) = (row for row in rows if row.get("text") == "All tests pass.")
-        assert (claim["type"], claim["say"]) == ("say", "text")
+        claim, *presented = of_kind(rows, "completion_result")
+        assert [row["text"] for row in presented] == ["They fail.", ""]
+        assert (claim["type"], claim["text"]) == ("say", "All tests pass.")
+        assert claim["tool"] == "attempt_completion"
         assert reason in claim["result"]

@@ -72,6 +72,8 @@ function SayRow({ row, rowId, isFirst }: { row: Row; rowId: string; isFirst: boo
         </p>
       );
     case "completion_result":
+      // With the name of the tool, it is a result that was not presented.
+      if (row.partial || row.tool) return <Markdown text={row.text ?? ""} />;
       return (
         <div class="completion">
           <div class="card-head">
