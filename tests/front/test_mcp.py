@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from joey.testing.script import Turn, call
+from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey, reach
 from tests.front.terminal import terminal
@@ -338,3 +338,23 @@ async def test_without_its_directory_only_a_server_that_needs_it_fails(joey: Joe
     assert bare.code != 0
     assert f"its folder {joey.home / 'mcp'} cannot be made: File exists" in bare.out
     assert (await joey.run("mcp", "test", "placed")).code == 0
+
+
+@pytest.mark.parametrize("protocol", ["native", "xml"])
+async def test_arguments_that_do_not_fit_the_schema_of_a_server_are_not_sent(
+    joey: Joey, protocol: str
+) -> None:
+    assert (await joey.run("mcp", "add", "tiny", *COMMAND)).code == 0
+    wrong = Turn(call("mcp--tiny--echo", {"text": ["a", "b"]}))
+    done = DONE
+    if protocol == "xml":
+        named = "<server_name>tiny</server_name>\n<tool_name>echo</tool_name>"
+        given = '<arguments>{"text": ["a", "b"]}</arguments>'
+        wrong = Turn(say(f"<use_mcp_tool>\n{named}\n{given}\n</use_mcp_tool>"))
+        done = Turn(say("<attempt_completion>\n<result>ok</result>\n</attempt_completion>"))
+    async with ModelServer([wrong, done]) as server:
+        finished = await joey.run("-p", "-y", "--protocol", protocol, *reach(server.url), "go")
+    assert finished.code == 0, finished.err
+    answer = json.dumps(server.requests[1].body["messages"][-1])
+    assert "do not fit its schema, so it was not called. $.text: " in answer
+    assert "is not of type 'string'" in answer

@@ -355,13 +355,13 @@ async def test_a_tool_that_changes_while_a_user_decides_is_not_called(
 ) -> None:
     lease = await harness.open(r=misbehaving("redescribing", tmp_path))
     ctx = make_context(tmp_path, capabilities=Capabilities(mcp=lease))
-    prepared = prepare_call("r", "echo", {"text": "x"}, ctx)
+    prepared = await prepare_call("r", "echo", {"text": "x"}, ctx)
     await lease.call_tool("r", "change", {})
     await until(lambda: all(tool.has_changed for tool in server(lease, "r").tools))
     with pytest.raises(ToolError, match="has changed its tool"):
         await run_call(prepared, ctx)
     assert all(tool.has_changed for tool in server(lease, "r").tools)
-    outcome = await run_call(prepare_call("r", "echo", {"text": "x"}, ctx), ctx)
+    outcome = await run_call(await prepare_call("r", "echo", {"text": "x"}, ctx), ctx)
     assert outcome.text == "x"
     await lease.close()
 

@@ -83,6 +83,7 @@ class CapabilityFactory:
             repository=GitRepository(options.workspace),
             worktrees=features.open_worktrees(files.root, home) if self._is_persistent else None,
             page_fetcher=WebPageFetcher(),
+            schema_validator=IsolatedSchemaValidator(),
             shell_grammar=BashGrammar(),
             diagnostics=LocalDiagnostics(files, settings, env),
             custom_tools=features.open_custom_tools(

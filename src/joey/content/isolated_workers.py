@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 from pathlib import PurePath
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -113,6 +114,15 @@ class IsolatedSchemaValidator:
             answer = await self._ask("value", [schema.document, value])
         except ToolError as error:
             return [f"It could not be checked: {error}"]
+        return msgspec.json.decode(answer, type=list[str])
+
+    async def find_argument_problems(
+        self, document: dict[str, Any], arguments: dict[str, Any]
+    ) -> list[str]:
+        try:
+            answer = await self._ask("arguments", [document, arguments])
+        except ToolError:
+            return []
         return msgspec.json.decode(answer, type=list[str])
 
     async def _ask(self, kind: str, request: object) -> bytes:

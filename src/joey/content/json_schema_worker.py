@@ -2,7 +2,8 @@
 
 `python -m joey.content.json_schema_worker schema` reads a schema on stdin and prints what is wrong
 with it, be it a keyword that would be ignored: such a constraint is worse than none. `... value`
-reads `[schema, value]` and prints the problems of the value. Recursion and regular expressions can
+reads `[schema, value]` and prints the problems of the value; `... arguments` does the same with a
+schema that others wrote, in the draft it names. Recursion and regular expressions can
 take for ever; the engine never imports this module. No reference is ever fetched.
 """
 
@@ -134,6 +135,21 @@ def find_problems(document: Any, value: Any) -> list[str]:
     return [_format_problem(error) for error in islice(errors, MAX_PROBLEMS)]
 
 
+def find_argument_problems(document: Any, value: Any) -> list[str]:
+    """The same for a schema that nobody has checked; nothing where it is not a valid one."""
+    from jsonschema import Draft202012Validator, SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    validator = validator_for(document, default=Draft202012Validator)
+    try:
+        validator.check_schema(document)
+    except SchemaError:
+        return []
+    errors = validator(document, registry=Registry()).iter_errors(value)
+    return [_format_problem(error) for error in islice(errors, MAX_PROBLEMS)]
+
+
 def _check_multiple(
     validator: Validator, divisor: float, value: Any, schema: Any
 ) -> Iterator[ValidationError]:
@@ -167,7 +183,8 @@ def answer_request(kind: str, data: bytes) -> bytes:
         except ToolError as error:
             return str(error).encode()
         return b""
-    return json.dumps(find_problems(*request)).encode()
+    find = find_argument_problems if kind == "arguments" else find_problems
+    return json.dumps(find(*request)).encode()
 
 
 if __name__ == "__main__":

@@ -169,6 +169,40 @@ def rename_properties(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str,
     return renamed, originals
 
 
+_PLAIN_KEYWORDS = frozenset(
+    {"type", "properties", "required", "items", "additionalProperties", "$schema", "title"}
+    | {"description", "default", "examples"}
+)
+_PLAIN_TYPES: dict[object, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def plainly_fits(schema: object, value: object) -> bool:
+    """Whether a value fits a schema of the usual keywords. False where it does not, and where only
+    a validator can tell."""
+    if not isinstance(schema, dict) or not schema.keys() <= _PLAIN_KEYWORDS:
+        return False
+    kind = schema.get("type")
+    types = _PLAIN_TYPES.get(kind, ()) if isinstance(kind, str) else ()
+    if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
+        return False
+    if isinstance(value, list):
+        return "items" not in schema or all(plainly_fits(schema["items"], each) for each in value)
+    if isinstance(value, dict):
+        properties = _as_dict(schema.get("properties"))
+        is_complete = all(name in value for name in _as_list(schema.get("required")))
+        return is_complete and all(
+            plainly_fits(properties.get(name), each) for name, each in value.items()
+        )
+    return True
+
+
 class _SchemaMerger:
     """Through the alternatives of one schema; one that refers to itself has no end, this has."""
 

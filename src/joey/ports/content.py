@@ -6,7 +6,7 @@ The browser is one page of one task, steered by screenshots.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -47,6 +47,11 @@ class SchemaValidator(Protocol):
 
     async def find_problems(self, schema: JsonSchema, value: object) -> Sequence[str]:
         """Where and how a value does not fit, a sentence each; nothing when it does."""
+
+    async def find_argument_problems(
+        self, document: dict[str, Any], arguments: dict[str, Any]
+    ) -> Sequence[str]:
+        """The same for a schema that others wrote; nothing where it cannot be checked."""
 
 
 class CodeSearchHit(Struct, frozen=True):

@@ -13,7 +13,15 @@ from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode
 from joey.core.settings import Settings
 from joey.core.task_types import RowKind, Todo
-from joey.ports.content import Browser, CodeIndex, Diagnostics, Documents, Outlines, PageFetcher
+from joey.ports.content import (
+    Browser,
+    CodeIndex,
+    Diagnostics,
+    Documents,
+    Outlines,
+    PageFetcher,
+    SchemaValidator,
+)
 from joey.ports.execution import ShellGrammar, Terminal
 from joey.ports.extensions import Customizations, CustomTools, Hooks, Mcp, RuleStore
 from joey.ports.model import ImageGenerator, ToolSupport
@@ -35,6 +43,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     repository: Repository | None = None
     worktrees: Worktrees | None = None
     page_fetcher: PageFetcher | None = None
+    schema_validator: SchemaValidator | None = None
     shell_grammar: ShellGrammar | None = None
     """Without one, no rule but `*` lets a command run unasked."""
     checkpoints: Checkpoints | None = None

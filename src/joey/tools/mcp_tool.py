@@ -18,6 +18,7 @@ from joey.core.mcp import (
     build_tool_name,
     equals_ignoring_dashes,
     normalize_schema,
+    plainly_fits,
     rename_properties,
     sanitize_name,
 )
@@ -63,7 +64,7 @@ class McpServerTool(ExternalTool[PreparedMcpCall]):
     async def prepare(self, params: ExternalCall, ctx: ToolContext) -> PreparedMcpCall:
         names = self._property_names
         given = {names.get(name, name): value for name, value in params.arguments.items()}
-        return prepare_call(self._server_name, self._tool_name, given, ctx)
+        return await prepare_call(self._server_name, self._tool_name, given, ctx)
 
     async def run_prepared(
         self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None
@@ -99,7 +100,7 @@ def require_mcp(ctx: ToolContext) -> Mcp:
     return ctx.capabilities.mcp
 
 
-def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> PreparedMcpCall:
+async def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> PreparedMcpCall:
     """Raises ToolError."""
     mcp = require_mcp(ctx)
     # Models send the object itself, its JSON, or nothing when there is nothing to say.
@@ -113,6 +114,7 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
         )
     found = find_server(server, mcp.servers, ctx)
     known = _find_tool(tool, found, ctx)
+    await _check_arguments(known, found, given, ctx)
     claim = Claim(
         Access.MCP,
         subject=f"{found.name}/{known.name}",
@@ -134,6 +136,20 @@ def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> Pr
         arguments=given,
         approved_signature=(known.description, known.schema),
     )
+
+
+async def _check_arguments(
+    tool: McpTool, server: McpServer, arguments: dict[str, Any], ctx: ToolContext
+) -> None:
+    """Raises ToolError: they do not fit the server's schema; the text names the places."""
+    validator = ctx.capabilities.schema_validator
+    if validator is None or plainly_fits(tool.schema, arguments):
+        return
+    if problems := await validator.find_argument_problems(tool.schema, arguments):
+        raise ToolError(
+            f"The arguments for {tool.name} of {server.name} do not fit its schema, so it was not"
+            f" called. {' '.join(problems)}"
+        )
 
 
 async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:

@@ -55,7 +55,7 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
         )
 
     async def prepare(self, params: UseMcpToolCall, ctx: ToolContext) -> PreparedMcpCall:
-        return prepare_call(params.server_name, params.tool_name, params.arguments, ctx)
+        return await prepare_call(params.server_name, params.tool_name, params.arguments, ctx)
 
     async def run_prepared(
         self, prepared: PreparedMcpCall, ctx: ToolContext, answer: Answer | None
