@@ -2110,6 +2110,10 @@ REQUIREMENTS: dict[str, Requirement] = {
         "seed 002, Streaming Message Flow",
         "The events of a task, folded by a client, are its rows in every history.",
     ),
+    "websocket:log": Requirement(
+        "seed 002, Implementation Notes",
+        "Every command and refusal is logged with name, request id and outcome, not its contents.",
+    ),
     "websocket:replay:growing-rows": Requirement(
         "seed 002, Streaming Message Flow",
         "Whoever subscribes while a row grows is shown it as it stands.",

@@ -38,8 +38,8 @@ class Served:
         return await start_process("serve", *flags, env=self.env, cwd=self.workspace)
 
     @asynccontextmanager
-    async def running(self, *flags: str) -> AsyncIterator[Program]:
-        process = await self.start("--port", "0", "--debug", *flags)
+    async def running(self, *flags: str, debug: bool = True) -> AsyncIterator[Program]:
+        process = await self.start("--port", "0", *["--debug"] * debug, *flags)
         assert process.stdout is not None
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -59,14 +59,17 @@ class Program:
 
     @asynccontextmanager
     async def peer(self, **options: Any) -> AsyncIterator[Peer]:
-        address = self.link.partition("/#")[0].replace("http", "ws", 1)
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with connect(
-            f"{address}/ws", additional_headers=headers, max_size=None, max_queue=None, **options
+            self.url, additional_headers=headers, max_size=None, max_queue=None, **options
         ) as socket:
             peer = Peer(socket)
             await peer.frame()
             yield peer
+
+    @property
+    def url(self) -> str:
+        return self.link.partition("/#")[0].replace("http", "ws", 1) + "/ws"
 
     async def kill(self) -> None:
         self.process.kill()

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 import joey
@@ -56,6 +57,52 @@ async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path
         assert "my secret plan" not in log
         assert TOKEN not in log
         assert "key-of-the-environment" not in log
+
+
+@pytest.mark.requirement("websocket:log")
+async def test_every_command_and_every_refusal_is_logged_without_contents(tmp_path: Path) -> None:
+    secret = "my secret plan"
+    frames = {
+        "success": ("ping", {}),
+        "INVALID_COMMAND": ("fly" * 1000, {}),
+        "INVALID_PARAMETER": ("startNewTask", {"text": {"of": secret}}),
+        "TASK_NOT_FOUND": ("sendMessage", {"taskId": "none", "message": secret}),
+        "EXECUTION_ERROR": ("killProcess", {"pid": 1, "why": secret}),
+        "SURROGATE": ("half \ud83d", {"text": secret}),
+    }
+    async with Served(tmp_path, "http://127.0.0.1:1").running(debug=False) as program:
+        async with program.peer() as peer:
+            for request_id, (name, arguments) in frames.items():
+                frame = {"type": "command", "commandName": name, "requestId": request_id}
+                await peer.raw(json.dumps(frame | {"arguments": arguments}))
+            await peer.raw(f"{{{secret}")
+            await peer.raw(json.dumps({"type": "auth", "token": secret}))
+            await peer.raw(json.dumps({"type": "auth", "token": TOKEN}))
+        async with connect(program.url) as stranger:
+            frame = {"type": "command", "commandName": "ping", "requestId": "no token"}
+            await stranger.send(json.dumps(frame))
+            assert json.loads(await stranger.recv())["status"] == "error"
+        _, log = await program.stop()
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    logged = [line for line in lines if line["message"] == "command"]
+    assert {line["level"] for line in logged} == {"info"}
+    found = [
+        (each["command"], each["request"], each["outcome"], each.get("code")) for each in logged
+    ]
+    assert found == [
+        ("ping", "success", "success", None),
+        (("fly" * 1000)[:200], "INVALID_COMMAND", "error", "INVALID_COMMAND"),
+        ("startNewTask", "INVALID_PARAMETER", "error", "INVALID_PARAMETER"),
+        ("sendMessage", "TASK_NOT_FOUND", "error", "TASK_NOT_FOUND"),
+        ("killProcess", "EXECUTION_ERROR", "error", "EXECUTION_ERROR"),
+        ("half ?", "SURROGATE", "error", "INVALID_COMMAND"),
+        ("", "", "error", "INVALID_COMMAND"),
+        ("auth", "auth", "error", "PERMISSION_DENIED"),
+        ("auth", "auth", "success", None),
+        ("ping", "no token", "error", "PERMISSION_DENIED"),
+    ]
+    assert secret not in log
+    assert TOKEN not in log
 
 
 def page_at(link: str) -> str:

@@ -179,7 +179,9 @@ def _bind_socket(options: ServeOptions) -> socket.socket:
         ) from error
 
 
-LOG_FIELDS = ("client", "command", "task", "request", "ms", "code", "reason", "path", "address")
+LOG_FIELDS = (
+    *("client", "command", "task", "request", "ms", "outcome", "code", "reason", "path", "address"),
+)
 MAX_LOG_TEXT_CHARS = 10_000
 
 

@@ -23,6 +23,7 @@ from websockets.exceptions import InvalidState
 from websockets.http11 import Request
 
 from joey import __version__
+from joey.core.messages import replace_lone_surrogates
 from joey.core.wire import frames as wire
 from joey.core.wire.commands import COMMANDS, Done, Welcome
 from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, Token, extract_token
@@ -31,6 +32,7 @@ from joey.server.hub import ServerHub
 
 WRONG_TOKEN_CLOSE_CODE = 4401
 GOING_AWAY_CLOSE_CODE = 1001
+MAX_LOGGED_ID_CHARS = 200
 BINARY_FRAME_ERROR = "Frames are text, not binary."
 
 log = logging.getLogger(__name__)
@@ -155,12 +157,12 @@ class ClientConnection:
         except TimeoutError:
             frame = wire.WireError(wire.ErrorCode.PERMISSION_DENIED, "No token came.")
         if isinstance(frame, wire.AuthFrame) and self._token.matches(frame.token):
-            self._send_queue.send_response(wire.build_success("auth", "auth", Done()))
+            self._respond(wire.build_success("auth", "auth", Done()))
             return True
         self._hub.counters.refused_count += 1
         log.info("refused", extra={"client": self.name, "reason": "token"})
         await asyncio.sleep(self._limits.failed_auth_delay_s)
-        self._send_queue.send_response(_make_denial(frame))
+        self._respond(_make_denial(frame))
         self.disconnect(WRONG_TOKEN_CLOSE_CODE, "the token is missing or wrong")
         return False
 
@@ -169,11 +171,10 @@ class ClientConnection:
     ) -> None:
         match frame:
             case wire.WireError():
-                log.info("misunderstood", extra={"client": self.name, "code": frame.code.value})
-                self._send_queue.send_response(frame.response)
+                self._respond(frame.response)
             case wire.AuthFrame(token):
                 is_known = self._token.matches(token)
-                self._send_queue.send_response(
+                self._respond(
                     wire.build_success("auth", "auth", Done()) if is_known else _make_denial(frame)
                 )
             case wire.ParsedCommand():
@@ -183,23 +184,35 @@ class ClientConnection:
         started = time.perf_counter()
         response = await self._hub.execute(command, self._schedule_replay)
         reading, self._requested_replay = self._requested_replay, None
-        self._send_queue.send_response(response, reading)
-        log.log(
-            logging.DEBUG if response.status == "success" else logging.INFO,
+        took_ms = round((time.perf_counter() - started) * 1000, 1)
+        self._respond(response, reading, task=command.task_id, ms=took_ms)
+
+    def _respond(
+        self,
+        response: wire.ResponseFrame,
+        replay: tuple[ReplaySource, str, int] | None = None,
+        **details: str | float | None,
+    ) -> None:
+        self._send_queue.send_response(response, replay)
+        log.info(
             "command",
             extra={
                 "client": self.name,
-                "command": command.spec.name,
-                "task": command.task_id,
-                "request": command.request_id,
-                "ms": round((time.perf_counter() - started) * 1000, 1),
+                "command": _shorten_for_log(response.command_name),
+                "request": _shorten_for_log(response.request_id),
+                "outcome": response.status,
                 "code": response.error.code.value if response.error else None,
+                **details,
             },
         )
 
     def _count_resync(self) -> None:
         self._hub.counters.resync_count += 1
         log.warning("lagging", extra={"client": self.name})
+
+
+def _shorten_for_log(text: str) -> str:
+    return replace_lone_surrogates(text[:MAX_LOGGED_ID_CHARS])
 
 
 def _make_denial(frame: wire.ParsedCommand | wire.AuthFrame | wire.WireError) -> wire.ResponseFrame:
