@@ -109,6 +109,57 @@ async def test_allow_and_deny_go_by_the_beginning_of_a_command(joey: Joey) -> No
     assert [path.name for path in joey.workspace.iterdir()] == ["yes.txt"]
 
 
+def allowing(*rules: str) -> list[str]:
+    return [part for rule in rules for part in ("--allow", rule)]
+
+
+@pytest.mark.requirement("permissions:commands:harmless")
+async def test_commands_run_by_their_rules_as_the_shell_reads_them(joey: Joey) -> None:
+    for name in ("docs/my file.txt", "src/a.py", "old/a.py"):
+        (joey.workspace / name).parent.mkdir(exist_ok=True)
+        (joey.workspace / name).write_text("TODO\n", encoding="utf-8")
+    lines = [
+        "echo 'a && b $(c)'",
+        'echo "costs \\$5"',
+        "cat docs/my\\ file.txt",
+        "cat src/../docs/my\\ file.txt",
+        f"cat {joey.workspace}/src/a.py",
+        "cd src && cat ../old/a.py",
+        "find src -name '*.py' | xargs grep -n TODO",
+        "find docs -type f -print0 | xargs -0 wc -l",
+        "diff -r src old",
+    ]
+    rules = allowing("echo", "cat", "cd", "find", "xargs grep", "xargs", "wc", "diff")
+    async with ModelServer([*map(running, lines), DONE]) as server:
+        done = await joey.run("-p", *rules, *reach(server.url), "do it")
+    assert "refused" not in done.err
+    assert done.code == 0
+    assert b"1:TODO" in server.requests[-1].raw
+
+
+@pytest.mark.requirement("permissions:commands:unclear", "permissions:paths:outside")
+async def test_paths_links_and_lists_that_lead_elsewhere_are_refused(joey: Joey) -> None:
+    (joey.workspace / "src").mkdir()
+    (joey.workspace / "src/out").symlink_to("/etc")
+    (joey.workspace / "odd").mkdir()
+    (joey.workspace / "odd/a b").write_text("x", encoding="utf-8")
+    lines = [
+        'echo "\\\\$(touch ran)"',
+        "cat src/../../x",
+        f"cat {joey.workspace}/src/out/passwd",
+        "cd src; cat ../odd/x",
+        "find src | xargs grep root",
+        "find odd | xargs grep x",
+        "echo /etc/passwd | xargs cat",
+        "diff -r src odd",
+    ]
+    rules = allowing("echo", "cat", "cd", "find", "xargs", "grep", "diff")
+    async with ModelServer([*map(running, lines), DONE]) as server:
+        done = await joey.run("-p", *rules, *reach(server.url), "do it")
+    assert done.code == 3
+    assert f"{len(lines)} calls refused" in done.err
+
+
 async def test_require_approval_asks_even_for_reading(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     async with ModelServer([reading("a.txt"), DONE]) as server:

@@ -433,6 +433,8 @@ SECRET_PATHS = (
         "sub/./../../outside/secret",
         "dirlink//secret",
     ),
+    *("{root}/work/link", "{root}/work/sub/../link", "../work/link", "src/../sub/deep"),
+    *("sub/up/../outside/secret", "dirlink/../secret", "\\.\\./outside/secret", "src/../link::x"),
 )
 READER_TEMPLATES = (
     *(
@@ -527,7 +529,40 @@ DIRECTORY_CHANGE_LINES = (
         "cd / && ls",
         "cd //; ls",
     ),
+    *("cd sub && cat ../../outside/secret", "cd sub && cd .. && cat ../outside/secret"),
+    *("pushd sub && popd && cat ../outside/secret", "cd src && cat ../link", "cd sub/up/.. && ls"),
+    *("cd sub && cd up && cat secret", "cd src | true && cat ../outside/secret"),
+    *("cd src && true || cat ../outside/secret", "cd src && ls; cat ../outside/secret"),
+    *("cd {root}/work/src && cat ../../outside/secret", "cd nowhere || cat ../outside/secret"),
 )
+TREE_RULES = (*READ_ONLY_RULES, "xargs", "xargs -0")
+TREE_LINES = (
+    *("find . | xargs cat", "find sub | xargs cat", "find sub -print0 | xargs -0 cat"),
+    *("find . -type l | xargs -n 1 head", "find sub | xargs grep .", "find sub -H | xargs cat"),
+    *("find -H dirlink | xargs cat", "find dirlink/ | xargs cat", "cd sub && find . | xargs cat"),
+    *(
+        "find . -name list | xargs cat | xargs cat",
+        "cat list | xargs -0 cat",
+        "cat list | xargs cat",
+    ),
+    *("echo ../outside/secret | xargs cat", "find src -printf ../outside/secret | xargs cat"),
+    *(
+        "find src | xargs -a list -0 cat",
+        "find src | xargs rm",
+        "find src | xargs sh -c 'rm other'",
+    ),
+    *("find src -exec echo ../outside/secret \\; | xargs cat", "find src | xargs cat link"),
+    *("find src -name app.py | xargs -I x cat link", "find src | xargs cat ../outside/secret"),
+    *("find src -name app.py | head | xargs rm", "find src && cat list | xargs -0 cat"),
+    *(
+        "diff -r sub payload",
+        "diff -rN sub payload",
+        "diff -r dirlink payload",
+        "diff -r . payload",
+    ),
+    *("diff --recursive -N sub/up src", "cd sub && diff -rN . ../payload", "diff -Nr payload sub"),
+)
+"""Programs that are given whole directories, with the links in them."""
 
 
 def iter_workspace_escapes() -> Iterator[HostileCommand]:
@@ -535,6 +570,8 @@ def iter_workspace_escapes() -> Iterator[HostileCommand]:
         yield HostileCommand("K2", READ_ONLY_RULES, form.format(s=secret))
     for form in DIRECTORY_CHANGE_LINES:
         yield HostileCommand("K2", READ_ONLY_RULES, form)
+    for form in TREE_LINES:
+        yield HostileCommand("K2", TREE_RULES, form)
 
 
 PROTECTED_PATHS = (

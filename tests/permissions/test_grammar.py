@@ -56,6 +56,12 @@ def judged(line: str, read: object = GRAMMAR.parse_chain) -> Allow | Ask:
             "ls 2>&1|cat",
         ),
         *("ls \\( a \\)", "ls ! a", "ls \\! a; ls \\)|cat"),
+        *(
+            "ls a\\ b\\'c",
+            "ls \\\n  a \\\n  b",
+            'echo "\\$(a) \\`b\\`" a#b c!',
+            "echo \\$a a\\;b \\*",
+        ),
     ],
 )
 def test_both_readers_see_the_same_words(line: str) -> None:
@@ -71,12 +77,12 @@ def test_both_readers_see_the_same_words(line: str) -> None:
     [
         *("ls 2>&1 a", "ls >&x", "ls 2>&-", "ls 3>&1", "ls >/dev/nul", "ls >>/dev/null"),
         *("ls > x", "ls &", "(ls)", "echo $x", 'echo "$x"', "echo `x`", "ls # x", "x=1 ls", "! ls"),
-        *("ls *", "[ -f x ]", "export a", "ls \\\n x", "ls\r", "ls <<< x", "f() { ls; }", "ls ("),
+        *("ls *", "[ -f x ]", "export a", "ls\\\n x", "ls\r", "ls <<< x", "f() { ls; }", "ls ("),
         *(
             "if ls; then ls; fi",
             "echo {a,b}",
-            "echo a\\ b",
-            "ls a\\(",
+            "echo a\\b",
+            "ls a\\/",
             "ls !a",
             "ls && ! ls",
             "ls ;; ls",

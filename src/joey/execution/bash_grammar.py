@@ -13,6 +13,7 @@ from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
 from joey.core.permissions.shell import CommandChain
+from joey.core.text import compile_regex
 from joey.ports.execution import ShellGrammar
 
 if TYPE_CHECKING:
@@ -33,14 +34,16 @@ _SAFE_UNQUOTED_BYTES = frozenset(b"-./:,+@%=^~_" + (ascii_letters + digits).enco
     range(0x80, 0x100)
 )
 """Letters beyond ASCII are left to the other reader, which knows them."""
-_ESCAPED_OPERATOR_WORDS = frozenset({b"\\(", b"\\)", b"\\!", b"!"})
-"""Words that `find` and `test` take for brackets and for *not*."""
+_SAFE_BYTES_WITHIN_WORDS = frozenset(b"#!")
+"""They have a meaning at the beginning of a word only."""
+_ESCAPABLE_UNQUOTED = tuple(bytes([byte]) for byte in b" '\"\\$`&|;()<>*?[]{}!#~.")
 _HARMLESS_REDIRECTIONS = frozenset(
     stream + target
     for stream in (b">", b"1>", b"2>")
     for target in (b"&1", b"&2", b"/dev/null", b" /dev/null")
 )
-_ESCAPABLE_IN_DOUBLE_QUOTES = frozenset(b'"\\')
+_ESCAPABLE_IN_DOUBLE_QUOTES = frozenset(b'"\\$`')
+_LINE_CONTINUATION_RE = compile_regex(rb"(?<=[ \t])\\\n")
 _BYTES_KEEPING_DOLLAR_LITERAL = frozenset(b'" |)')
 
 
@@ -121,7 +124,7 @@ class _CommandChainReader:
 
     def _skip_blanks_to(self, end: int) -> bool:
         """Whether there was anything; a line break that is no node ends a command as well."""
-        gap = self._source[self._position : end]
+        gap = _LINE_CONTINUATION_RE.sub(b" ", self._source[self._position : end])
         if gap.strip(b" \t\n"):
             raise _UnsupportedSyntaxError
         if b"\n" in gap:
@@ -140,11 +143,20 @@ def _decode_literal(source: bytes, node: Node) -> str:
             return source[1:-1].decode()
         case "string":
             return _decode_double_quoted(source)
-    if source in _ESCAPED_OPERATOR_WORDS:
-        return source[-1:].decode()
-    if not _SAFE_UNQUOTED_BYTES.issuperset(source):
-        raise _UnsupportedSyntaxError
-    return source.decode()
+    return "!" if source == b"!" else _decode_unquoted(source)
+
+
+def _decode_unquoted(source: bytes) -> str:
+    result = bytearray()
+    inner = iter(range(len(source)))
+    for at in inner:
+        byte = source[at]
+        if byte == ord("\\") and source[at + 1 :].startswith(_ESCAPABLE_UNQUOTED):
+            byte = source[next(inner)]
+        elif byte not in _SAFE_UNQUOTED_BYTES and not (at and byte in _SAFE_BYTES_WITHIN_WORDS):
+            raise _UnsupportedSyntaxError
+        result.append(byte)
+    return result.decode()
 
 
 def _decode_double_quoted(source: bytes) -> str:
@@ -155,7 +167,7 @@ def _decode_double_quoted(source: bytes) -> str:
         byte = source[at]
         if byte == ord("\\"):
             after = source[at + 1]
-            if after in b"$`\n":
+            if after == ord("\n"):
                 raise _UnsupportedSyntaxError
             if after in _ESCAPABLE_IN_DOUBLE_QUOTES:
                 next(inner)

@@ -11,9 +11,11 @@ Loaded when the first command is prepared.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import product, zip_longest
 from pathlib import Path
 
 from msgspec import structs
@@ -24,8 +26,11 @@ from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.permissions.programs import (
     DIRECTORY_CHANGE_COMMANDS,
     is_read_only,
+    is_recursive_diff,
+    list_find_directories,
     list_path_words,
     list_text_option_values,
+    may_lead_outside,
     normalize_program_name,
 )
 from joey.core.permissions.shell import Words, parse_word_set, split_possible_commands
@@ -41,14 +46,19 @@ _READER_PROGRAMS = parse_word_set(
 _TREE_COPY_OR_MOVE_PROGRAMS = parse_word_set("cp mv rsync")
 """Whole folders, all but the last that is named: that is where they go."""
 _TREE_CHANGE_PROGRAMS = parse_word_set("chgrp chmod chown rm")
+_DIRECTORY_STACK_COMMANDS = parse_word_set("pushd popd dirs")
 _DEV_NULL = Path("/dev/null")
 _MAX_LOOKUPS = 4_000
 """Of names in folders: a path of many steps is as much work as many paths."""
+_MAX_TREE_ENTRIES = 20_000
+_SPLIT_NAME_RE = compile_regex(r"[\s'\"\\]|\A\+")
 _MAX_COMMAND_CHARS = 131_072
 """No system runs a longer line."""
 _MAX_CLAIMS = 20
 """One is enough to ask; these are named."""
 _VALUE_SEPARATOR_RE = compile_regex("[=,:@]")
+_PLAIN_PATH_RE = compile_regex(r"(?![-~])[^=,:@]+(::[^=,:@/]+)*")
+"""Nothing that could be an option, a value or an address; `::` may name a test in the file."""
 _SHORT_OPTIONS_RE = compile_regex("-[A-Za-z]+")
 
 
@@ -101,15 +111,37 @@ async def find_ignored_file_claims(
 
 async def find_outside_and_protected_claims(
     command: str, cwd: ResolvedPath, allowed: Sequence[str], lookups: PathLookupCache
-) -> list[Claim]:
-    """A claim for each place outside the workspace that a word leads to. Words that a rule names
-    are the user's own choice, and `*` is the choice of everything."""
+) -> tuple[list[Claim], frozenset[str]]:
+    """A claim for each place outside the workspace that a word leads to, and the words that climb
+    or are absolute, yet stay inside. Words that a rule names are the user's own choice, and `*` is
+    the choice of everything."""
     if ALLOW_ALL_RULE in allowed:
-        return []
+        return [], frozenset()
     reach = _CommandPathTracker(cwd.path, lookups)
-    for words, granted in count_granted_words(command, allowed):
-        await reach.track_command(words, granted, command)
-    return list(reach.claims.values())
+    commands = count_granted_words(command, allowed)
+    # Where each command runs only after those before it, `cd` has not failed.
+    is_sequence = all(each.joint in ("&&", "|") for each in commands[1:]) and not any(
+        each.words[0] in _DIRECTORY_STACK_COMMANDS for each in commands
+    )
+    for each, following in zip_longest(commands, commands[1:]):
+        await reach.track_command(each.words, each.granted, command)
+        if each.listed_by:
+            are_names_split = "-print0" not in each.listed_by
+            await reach.claim_trees(
+                list_find_directories(each.listed_by), are_names_split=are_names_split
+            )
+        elif is_recursive_diff(each.words, each.granted):
+            await reach.claim_trees(list_path_words(each.words, max(each.granted, 1)))
+        if normalize_program_name(each.words[0]) in DIRECTORY_CHANGE_COMMANDS:
+            pipes = each.joint == "|" or (following is not None and following.joint == "|")
+            is_certain = is_sequence and not pipes and len(each.words) == 2
+            reach.enter_directories(each.words[1:], is_certain=is_certain)
+    inside_words = frozenset(word for word, is_inside in reach.climbing_words.items() if is_inside)
+    claims = [
+        structs.replace(claim, inside_words=inside_words) if claim.command else claim
+        for claim in reach.claims.values()
+    ]
+    return claims, inside_words
 
 
 class _CommandPathTracker:
@@ -119,7 +151,9 @@ class _CommandPathTracker:
         self.claims: dict[tuple[Access, Path | None], Claim] = {}
         self._lookups = lookups
         self._files = lookups.files
-        # All that the line has been in: `cd` may fail, or happen in a part of a pipeline only.
+        self.climbing_words: dict[str, bool] = {}
+        """Words with `..` and absolute paths: whether each stays inside wherever it stands."""
+        # All that the line may be in: `cd` may fail, or happen in a part of a pipeline only.
         self._possible_cwds = {cwd: None}
         self._lookup_count = 0
 
@@ -131,6 +165,9 @@ class _CommandPathTracker:
                 [self._lookups.resolve(directory, ".") for directory in self._possible_cwds]
             )
         for word in list_path_words(words, max(granted, 1)):
+            if may_lead_outside(word):
+                stays = self.climbing_words.get(word, True) and self._stays_inside(word)
+                self.climbing_words[word] = stays
             for directory, name in self._iter_candidate_paths(word):
                 path = self._lookups.resolve(directory, name)
                 if path is None or len(self.claims) >= _MAX_CLAIMS:
@@ -147,8 +184,20 @@ class _CommandPathTracker:
         await self._claim_option_values(words, granted, command)
         if program == "git":
             await self._claim_nested_repositories()
-        if program in DIRECTORY_CHANGE_COMMANDS:
-            self._enter_directories(words[1:])
+
+    def _stays_inside(self, word: str) -> bool:
+        """Whether a plain path is inside by its text and by its links, also when a program removes
+        `..` from the text before it follows links."""
+        if _PLAIN_PATH_RE.fullmatch(word) is None:
+            return False
+        for directory, name in product(self._possible_cwds, (word, word.partition("::")[0])):
+            normalized = os.path.normpath(directory / name)
+            found = (self._lookups.resolve(directory, path) for path in (name, normalized))
+            if not Path(normalized).is_relative_to(self._files.root) or not all(
+                path is not None and path.is_inside for path in found
+            ):
+                return False
+        return True
 
     async def _claim_option_values(self, words: Words, granted: int, command: str) -> None:
         """What passes for the value of an option is text, unless there is such a file outside."""
@@ -173,13 +222,52 @@ class _CommandPathTracker:
                     owned = structs.replace(paths[0], display_path=shown, is_protected=True)
                     self.claims[Access.WRITE, inner] = Claim(Access.WRITE, owned)
 
-    def _enter_directories(self, words: Words) -> None:
-        paths = [
-            self._lookups.resolve(*each)
-            for word in words
-            for each in self._iter_candidate_paths(word)
-        ]
-        self._possible_cwds |= {path.path: None for path in paths if path is not None}
+    def enter_directories(self, words: Words, *, is_certain: bool) -> None:
+        """Follow `cd`, with links and, as `cd ..` does, by the text; `is_certain` where nothing
+        runs unless it succeeds."""
+        named = [each for word in words for each in self._iter_candidate_paths(word)]
+        paths = [self._lookups.resolve(*each) for each in named]
+        entered = {path.path: None for path in paths if path is not None}
+        entered |= {Path(os.path.normpath(directory / name)): None for directory, name in named}
+        self._possible_cwds = entered if is_certain else self._possible_cwds | entered
+
+    async def claim_trees(self, names: Words, *, are_names_split: bool = False) -> None:
+        """Claim the links below these directories that lead outside. `xargs` splits names at blanks
+        and quotes (`are_names_split`): where one has any, nobody can tell what is read."""
+        named = [each for name in names for each in self._iter_candidate_paths(name)]
+        paths = [self._lookups.resolve(*each) for each in named]
+        is_odd = are_names_split and any(map(_SPLIT_NAME_RE.search, names))
+        tops = [path.path for path in paths if path is not None]
+        if is_odd or not await asyncio.to_thread(self._claim_links_below, tops, are_names_split):
+            self.claims[Access.READ, None] = Claim(Access.READ)
+
+    def _claim_links_below(self, tops: list[Path], are_names_split: bool) -> bool:
+        """False when there are files of which nobody can tell, hidden ones, or too many."""
+        waiting, seen, count = list(tops), set(tops), 0
+        while waiting:
+            try:
+                entries = list(os.scandir(waiting.pop()))
+            except OSError:
+                continue  # The command cannot list it either.
+            count += len(entries)
+            if count > _MAX_TREE_ENTRIES or len(self.claims) >= _MAX_CLAIMS:
+                return False
+            for entry in entries:
+                if are_names_split and _SPLIT_NAME_RE.search(entry.name):
+                    return False
+                below = Path(entry.path)
+                if entry.is_symlink() or self._files.may_have_hidden_files():
+                    path = self._lookups.resolve(below.parent, entry.name)
+                    if path is None or path.is_ignored:
+                        return False
+                    if not path.is_inside:
+                        self.claims[Access.READ, path.path] = Claim(Access.READ, path)
+                        continue
+                    below = path.path
+                if entry.is_dir() and below not in seen:
+                    seen.add(below)
+                    waiting.append(below)
+        return True
 
     def _claim_protected_paths(self, paths: Sequence[ResolvedPath | None]) -> None:
         for path in paths:

@@ -91,11 +91,12 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             raise ToolError(f"Working directory '{path.path}' does not exist.{near}")
         report = await ctx.terminal.get_sandbox_report()
         sandbox: SandboxStatus = "off" if report is None else report.level.value
+        claims, inside_words = await _find_path_claims(command, path, ctx)
+        run = Claim(
+            Access.EXECUTE, path, command=command, sandbox=sandbox, inside_words=inside_words
+        )
         return PreparedCommand(
-            claims=(
-                Claim(Access.EXECUTE, path=path, command=command, sandbox=sandbox),
-                *await _find_path_claims(command, path, ctx),
-            ),
+            claims=(run, *claims),
             row={},
             row_text=command,
             ask_kind=AskKind.COMMAND,
@@ -158,8 +159,11 @@ def _clean_command(command: str) -> str:
     return "\n".join([*(line.removeprefix("$ ") for line in lines[:count]), *lines[count:]])
 
 
-async def _find_path_claims(command: str, cwd: ResolvedPath, ctx: ToolContext) -> list[Claim]:
-    """Where else the line leads; a fault in finding out is one more reason to ask."""
+async def _find_path_claims(
+    command: str, cwd: ResolvedPath, ctx: ToolContext
+) -> tuple[list[Claim], frozenset[str] | None]:
+    """Where else the line leads, and which words stay inside; a fault in finding out is one more
+    reason to ask."""
     # It knows many programs, which takes long to load; no request waits for it.
     from joey.tools.command_paths import (
         PathLookupCache,
@@ -170,13 +174,13 @@ async def _find_path_claims(command: str, cwd: ResolvedPath, ctx: ToolContext) -
     lookups = PathLookupCache(ctx.files)
     try:
         hidden = await find_ignored_file_claims(command, cwd.path, lookups)
-        outside = await find_outside_and_protected_claims(
+        outside, inside_words = await find_outside_and_protected_claims(
             command, cwd, ctx.settings.allowed_commands, lookups
         )
     except Exception:
         log.exception("where a command leads could not be found out")
-        return [Claim(Access.EXECUTE, path=cwd)]
-    return [*hidden, *outside]
+        return [Claim(Access.EXECUTE, path=cwd)], None
+    return [*hidden, *outside], inside_words
 
 
 def get_kill_timeout(command: str, settings: Settings) -> float | None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow, Ask, Deny
+from joey.core.permissions.shell import parse_plain_chain
 
 ALLOWED = (
     "echo",
@@ -40,6 +43,13 @@ DENIED = ("rm", "git push")
         "  ls  ",
         "echo hello world",
         "echo 'a;b && c | d > e'",
+        "echo 'a && b $(c) `d`'",
+        'echo "a \\$(c) \\`d\\` costs \\$5"',
+        "cat notes\\ and\\ plans.txt",
+        "cat '$(a).txt'",
+        "echo it\\'s a\\;b \\$HOME a#b done!",
+        "find . -name \\*.py",
+        "ls \\\n  -la \\\n  src",
         'echo "it\'s done!"',
         'grep -rn "foo\\.bar" src',
         'grep "say \\"hi\\"" notes.txt',
@@ -100,7 +110,8 @@ def test_plain_commands_that_fit_the_rules_run_unasked(command: str) -> None:
         # substitution and expansion, quoted or not
         "echo $(curl x)",
         'echo "$(curl x)"',
-        "echo '$(curl x)'",
+        "printf %s '$(curl x)'",
+        "npm test '$(curl x)'",
         "echo `curl x`",
         'echo "`curl x`"',
         "echo ${x:-$(curl x)}",
@@ -110,7 +121,8 @@ def test_plain_commands_that_fit_the_rules_run_unasked(command: str) -> None:
         'echo "$HOME"',
         "echo $'a'",
         'echo $"a"',
-        'echo "a\\$(curl x)"',
+        'echo "a\\\\$(curl x)"',
+        "echo a\\\\$(curl x)",
         "cat <(curl x)",
         "cat <<< x",
         "cat <<EOF\nx\nEOF",
@@ -162,7 +174,10 @@ def test_plain_commands_that_fit_the_rules_run_unasked(command: str) -> None:
         "X=1",
         "X+=1 ls",
         "PATH=. ls",
-        "ls \\\n-la",
+        "ls\\\n-la",
+        "ls a\\ \\\n-la",
+        "ls a\\ 2>/dev/null",
+        "ls \\",
         "l\\s",
         "ls # comment",
         "ls\r\nls",
@@ -422,6 +437,61 @@ def test_very_long_lines_are_not_judged() -> None:
     assert isinstance(judge_command("ls;" * 20_000 + "ls", ("*",), ("rm",)), Ask)
 
 
+PIECES = (
+    *(
+        "a",
+        "b",
+        "1",
+        " ",
+        "\t",
+        "\n",
+        "'",
+        '"',
+        "\\",
+        "\\\n",
+        " \\\n",
+        "\\ ",
+        "$",
+        "`",
+        "\\$",
+        "\\`",
+    ),
+    *(
+        "\\'",
+        '\\"',
+        "\\\\",
+        "#",
+        "!",
+        "~",
+        "{",
+        "}",
+        "*",
+        "[",
+        "(",
+        ")",
+        "&",
+        "|",
+        ";",
+        "<",
+        ">",
+        "=",
+    ),
+    *("2>/dev/null", " 2>&1", ".", "-", "@{0}"),
+)
+
+
+@pytest.mark.requirement("permissions:commands:unclear")
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).map("".join))
+def test_bash_reads_the_words_of_a_plain_command_alike(arguments: str) -> None:
+    chain = parse_plain_chain(f"f {arguments}")
+    if chain is None or len(chain) != 1 or arguments.isalnum():
+        return
+    script = f"""exec 9>&1\nf() {{ (($# == 0)) || printf '%s\\0' "$@" >&9; }}\nf {arguments}"""
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+
+    assert tuple(run.stdout.split("\0")[:-1]) == chain[0][1][1:]
+
+
 METACHARACTERS = "$`&<>(){}[]*?!#\\~\r\x00"
 
 
@@ -437,7 +507,10 @@ def test_no_unquoted_metacharacter_is_ever_approved(before: str, meta: str, afte
     doubled = meta == "&" and after.startswith("&")
     lone = meta == "!" and before[-1:] in ("", " ") and after.startswith(" ")
 
-    if not (harmless_tilde or doubled or lone):
+    within = meta in "#!" and before[-1:] not in ("", " ")
+    escapes = meta == "\\"
+
+    if not (harmless_tilde or doubled or lone or within or escapes):
         assert not isinstance(judge_command(line, ("echo",), ()), Allow)
 
 

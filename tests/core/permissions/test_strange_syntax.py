@@ -27,7 +27,7 @@ from joey.core.permissions.reasons import format_reasons
         ("for f in a; do echo $f; done", "a keyword of the shell (`for`)"),
         ("(ls)", "a group (`(ls)`)"),
         ("ls # all", "a comment (`#`)"),
-        ("cat a\\ b", "a backslash (`a\\`)"),
+        ("cat a\\b", "a backslash (`a\\b`)"),
         ("cat 'a", "a quote that is not closed (`'a`)"),
         ("ls \x07", "signs that are none of a word"),
     ],

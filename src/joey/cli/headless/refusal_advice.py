@@ -128,4 +128,4 @@ def _find_allowing_rule(argv: Words, settings: Settings) -> str | None:
 
 def _is_command_allowed(line: str, rules: list[str], settings: Settings) -> bool:
     allowed = (*settings.allowed_commands, *rules)
-    return isinstance(judge_command(line, allowed, settings.denied_commands), Allow)
+    return isinstance(judge_command(line, allowed, settings.denied_commands, frozenset()), Allow)

@@ -14,12 +14,15 @@ Loaded only when a command is judged, because the tables of programs take long t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from shlex import quote
+
+from msgspec import Struct, structs
 
 from joey.core.permissions import programs
 from joey.core.permissions.command_deny_rules import DenyRuleChecker
 from joey.core.permissions.command_rules import (
+    CommandRule,
     CommandRules,
     find_longest_match,
     parse_allow_rules,
@@ -40,8 +43,24 @@ MAX_COMMAND_CHARS = 16_384
 """Longer lines are for a user."""
 
 
-def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -> Decision:
-    """Allow it by a rule, refuse it by a rule, or say why a user has to decide."""
+class GrantedCommand(Struct, frozen=True):
+    """A command of a plain line, and how many of its words its rule names."""
+
+    joint: str
+    words: Words
+    granted: int
+    listed_by: Words = ()
+    """The `find` that names the files that the command reads, if one does (`xargs`)."""
+
+
+def judge_command(
+    command: str,
+    allowed: Sequence[str],
+    denied: Sequence[str],
+    inside_words: frozenset[str] | None = None,
+) -> Decision:
+    """Allow it by a rule, refuse it by a rule, or say why a user has to decide. `inside_words` are
+    known to name nothing outside the workspace; None where nobody has looked at the files."""
     if not command.strip():
         return Ask.because(ReasonKind.EMPTY_COMMAND)
     refusing = parse_deny_rules(tuple(denied))
@@ -65,28 +84,48 @@ def judge_command(command: str, allowed: Sequence[str], denied: Sequence[str]) -
         return Ask.because(
             ReasonKind.UNSUPPORTED_SYNTAX, detail=describe_unsupported_syntax(command)
         )
-    return _judge_chain(chain, allowing)
+    return _judge_chain(chain, allowing, inside_words)
 
 
-def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[tuple[Words, int], ...]:
-    """Each command of a plain line, and how many of its words its rule names; else nothing, also
-    for a line that is too long to be judged."""
+def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[GrantedCommand, ...]:
+    """The commands of a plain line; else nothing, also for a line that is too long to be judged."""
     if len(command) > MAX_COMMAND_CHARS:
         return ()
     allowing = parse_allow_rules(tuple(allowed))
     return tuple(
-        (words, len(rule.words) if (rule := find_longest_match(words, allowing)) else 0)
-        for words in parse_plain_commands(command) or ()
+        GrantedCommand(joint, words, len(rule.words) if rule else 0, feeder)
+        for joint, words, rule, feeder in _match_rules(parse_plain_chain(command) or (), allowing)
     )
 
 
-def _judge_chain(chain: CommandChain, allowing: CommandRules) -> Decision:
-    used: dict[str, None] = {}
+def _match_rules(
+    chain: CommandChain, allowing: CommandRules
+) -> Iterator[tuple[str, Words, CommandRule | None, Words]]:
+    """Each command with what joins it to the one before, its rule, and the `find` that names its
+    files: a reader that `xargs` runs on those takes the place of `xargs`, if that has a rule."""
+    before: Words = ()
     for joint, words in chain:
         rule = find_longest_match(words, allowing)
+        at = programs.find_fed_reader_index(words, before) if joint == "|" and rule else None
+        if at is None or rule is None:
+            yield joint, words, rule, ()
+        elif len(rule.words) > at:
+            yield joint, words[at:], structs.replace(rule, words=rule.words[at:]), before
+        else:
+            yield joint, words[at:], find_longest_match(words[at:], allowing), before
+        before = words
+
+
+def _judge_chain(
+    chain: CommandChain, allowing: CommandRules, inside_words: frozenset[str] | None
+) -> Decision:
+    used: dict[str, None] = {}
+    for joint, words, rule, feeder in _match_rules(chain, allowing):
+        if feeder and inside_words is None:
+            return Ask.because(ReasonKind.EXECUTES_PIPE, excerpt="xargs")
         if rule is None:
             return Ask.because(ReasonKind.NO_RULE, excerpt=" ".join(words))
-        if concern := programs.find_concern(words, len(rule.words)):
+        if concern := programs.find_concern(words, len(rule.words), inside_words):
             return Ask.because(ReasonKind.RISKY_ARGUMENTS, rule=rule.text, detail=concern)
         if joint == "|" and programs.can_execute_input(words):
             return Ask.because(ReasonKind.EXECUTES_PIPE, excerpt=" ".join(words))
@@ -123,7 +162,9 @@ _UNSUPPORTED_SYNTAX_RE = compile_regex(
     r"""
       '[^']*'
     | (?<=[ \t])[12]?>(?:&[12]|[ ]?/dev/null)(?=[ \t\n;|]|\Z)
-    | "(?:[^"\\$`]|\\[^$`\n]|\$(?=["\ |)]))*"
+    | "(?:[^"\\$`]|\\[^\n]|\$(?=["\ |)]))*"
+    | \\[ '"\\$`&|;()<>*?\[\]{}!\#~.]
+    | (?<=[ \t])\\\n
     | (?P<substitution>"[^"]*(?:`|\$\()|`|\$\(|[<>]\()
     | (?P<variable>"[^"]*\$|\$)
     | (?P<redirection>\|&|(?:(?<!\S)\d+|&)?[<>]+)
@@ -133,7 +174,7 @@ _UNSUPPORTED_SYNTAX_RE = compile_regex(
     | (?P<group>(?<!\\)[()])
     | (?P<comment>(?<!\S)\#)
     | (?P<assignment>(?:(?<=[;|&\n(])|\A)\s*[A-Za-z_]\w*\+?=)
-    | (?P<escape>(?<!\S)\\(?![()!]\s)|(?<=\S)\\)
+    | (?P<escape>\\)
     | (?P<quote>['"])
     """,
     re.VERBOSE,

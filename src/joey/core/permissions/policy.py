@@ -47,6 +47,9 @@ class Claim(Struct, frozen=True):
     """It is described otherwise than when it was last used, so that earlier leave says little."""
     sandbox: SandboxStatus | None = None
     """Of a command: what would hold it."""
+    inside_words: frozenset[str] | None = None
+    """Of a command: words with `..` and absolute paths that were found to stay inside; None unless
+    the claims with this one say where else its words and the links below them lead."""
 
 
 GrammarParser = Callable[[str], CommandChain | None]
@@ -237,7 +240,9 @@ def _judge_execute(claim: Claim, settings: Settings, grammar: GrammarParser | No
     # What it knows of programs takes long to load, and no request waits for it.
     from joey.core.permissions.commands import judge_command
 
-    verdict = judge_command(command, settings.allowed_commands, settings.denied_commands)
+    verdict = judge_command(
+        command, settings.allowed_commands, settings.denied_commands, claim.inside_words
+    )
     if isinstance(verdict, Deny):
         return verdict
     switched = _decide_by_switches({"alwaysAllowExecute": settings.always_allow_execute}, settings)

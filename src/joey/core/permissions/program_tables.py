@@ -80,8 +80,9 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         harmless_operand_pattern=r"\+",
     ),
     "df": ProgramSpec("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
+    # Links that it meets in a directory are looked at by `command_paths`.
     "diff": ProgramSpec(
-        "-B -E -N -U= -Z -a -b -c -e -i -q -s -t -u -w -y --brief --color --context"
+        "-B -E -N -U= -Z -a -b -c -e -i -q -r -s -t -u -w -y --brief --color --context --recursive"
         " --ignore-all-space --ignore-blank-lines --ignore-case --ignore-space-change"
         " --minimal --new-file --side-by-side --suppress-common-lines --text --unified --width="
         " --report-identical-files --no-dereference --exclude= -x="
@@ -363,7 +364,8 @@ _PACKAGE_URL_RE = r"://|^git[+@]|^file:|^@(?![\w.-]+/[\w.-]+(@[\w.^~-]+)?$)"
 _NPM_OPTIONS = (
     "-s -w: -q --silent --quiet --if-present --workspace: --workspaces --json --depth= --all"
     " --long --version -v -D --save-dev --no-audit --no-fund --dry-run --watch --coverage --ci"
-    " --runInBand --verbose -t= --run --frozen-lockfile --immutable --prefer-offline"
+    " --runInBand --verbose -t= --run --frozen-lockfile --immutable --prefer-offline --grep="
+    " --testNamePattern= --testPathPattern= --bail --passWithNoTests"
 )
 _PYTEST_OPTIONS = (
     "-q -v -vv -vvv -x -s -l -k= -m= -n= -r= --tb= --maxfail= --lf --ff --last-failed"

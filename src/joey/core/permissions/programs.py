@@ -8,6 +8,7 @@ workspace always needs approval.
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import cache
 
@@ -50,7 +51,8 @@ _PROGRAM_ALIASES = {
 _ALWAYS_READ_ONLY_PROGRAMS = parse_word_set(tables.ALWAYS_READ_ONLY_PROGRAMS)
 _ALL_READ_ONLY_PROGRAMS = frozenset(tables.READ_ONLY_PROGRAMS) | _ALWAYS_READ_ONLY_PROGRAMS
 _LITERAL_ARGUMENT_PROGRAMS = parse_word_set(
-    "fd fdfind find git jq rg grep egrep fgrep yq"
+    "basename cat cut diff dirname echo fd fdfind file find git head jq ls rg grep egrep fgrep sort"
+    " stat tail tr uniq wc yq"
 ) | frozenset(_SCRIPT_CHECKERS)
 """Their arguments are text to them, whatever a shell would make of it."""
 _OUTSIDE_PATH_RE = compile_regex(
@@ -84,7 +86,9 @@ def can_execute_input(words: Words) -> bool:
     return bool({name, name.rstrip(VERSION_CHARACTERS)} & (COMMAND_RUNNERS | INTERPRETERS))
 
 
-def find_concern(words: Words, granted: int) -> str | None:
+def find_concern(
+    words: Words, granted: int, inside_words: frozenset[str] | None = None
+) -> str | None:
     """Why a user should see the arguments after the first `granted` words, or None."""
     name, rest = normalize_program_name(words[0]), words[granted:]
     if name in DIRECTORY_CHANGE_COMMANDS and all(word.startswith("-") for word in words[1:]):
@@ -96,13 +100,20 @@ def find_concern(words: Words, granted: int) -> str | None:
     if name in SHELL_STATE_BUILTINS:
         return f"{name} changes how later commands are understood"
     for word in list_path_words(words, granted):
-        if word != "/dev/null" and _OUTSIDE_PATH_RE.search(word):
+        if may_lead_outside(word) and word not in (inside_words or ()):
             return f"`{word}` may lie outside the workspace"
+    if inside_words is None and is_recursive_diff(words, granted):
+        return "diff follows links in directories"
     if name not in _LITERAL_ARGUMENT_PROGRAMS:
         for word in rest:
             if _SUBSTITUTION_RE.search(word):
                 return f"`{word}` may be evaluated"
     return _find_program_concern(name, words, granted)
+
+
+def may_lead_outside(word: str) -> bool:
+    """Whether a path in the word begins elsewhere or climbs, as far as its text tells."""
+    return word != "/dev/null" and _OUTSIDE_PATH_RE.search(word) is not None
 
 
 def _find_program_concern(name: str, words: Words, granted: int) -> str | None:
@@ -152,6 +163,14 @@ def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
     arguments = parse_arguments(words[start:], spec)
     paths = (i.word for i in arguments if i.word_index + start >= granted and not i.is_text)
     return (*words[granted:start], *paths)
+
+
+def is_recursive_diff(words: Words, granted: int) -> bool:
+    """Whether `diff` walks through directories, following links, without a rule that says so."""
+    return words[0] == "diff" and any(
+        word == "--recursive" or (word[:1] == "-" and word[1:2] != "-" and "r" in word)
+        for word in words[granted:]
+    )
 
 
 def list_text_option_values(words: Words, granted: int) -> tuple[str, ...]:
@@ -321,6 +340,46 @@ _PROGRAMS_BY_VERSION_OPTION = {
 """By option, whom it makes say its version and end; others would go on and read their input."""
 _COMMAND_LOOKUP_OPTIONS = (("-v",), ("-V",))
 """`command -v git` says where git is."""
+
+
+_FED_READERS = parse_word_set(
+    "cat egrep fgrep file grep head ls md5sum sha1sum sha256sum stat tail wc"
+)
+"""Programs that only read the files that `xargs` adds to their arguments."""
+_XARGS_OPTIONS_RE = compile_regex(r"-0|-0?r|-r0|--null|--no-run-if-empty|-[nP]\d+")
+_NUMBERED_XARGS_OPTIONS = ("-n", "-P")
+_FIND_FORMAT_ACTIONS = ("-printf", "-ls")
+
+
+def find_fed_reader_index(words: Words, feeder: Words) -> int | None:
+    """Where in `xargs …` the program begins, if it reads the files that `find` names; None if it
+    may be given anything else."""
+    if words[0] != "xargs" or feeder[:1] != ("find",):
+        return None
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] in _NUMBERED_XARGS_OPTIONS and words[at + 1 : at + 2]:
+            if not words[at + 1].isdecimal():
+                return None
+            at += 1
+        elif _XARGS_OPTIONS_RE.fullmatch(words[at]) is None:
+            return None
+        at += 1
+    is_listing = not any(word in _FIND_FORMAT_ACTIONS for word in feeder)
+    ends_in_null = "-print0" in feeder
+    takes_null = any(word in ("-0", "-0r", "-r0", "--null") for word in words[1:at])
+    is_consistent = takes_null == ends_in_null and not (ends_in_null and "-print" in feeder)
+    is_reader = at < len(words) and words[at] in _FED_READERS
+    if not (is_reader and is_listing and is_consistent):
+        return None
+    return None if _find_program_concern("find", feeder, 1) else at
+
+
+def list_find_directories(words: Words) -> Words:
+    """Where `find` starts."""
+    rest = itertools.dropwhile(lambda word: word in ("-H", "-P"), words[1:])
+    named = tuple(itertools.takewhile(lambda word: word[:1] not in ("-", "(", "!"), rest))
+    return named or (".",)
 
 
 def normalize_interpreter_name(word: str) -> str:

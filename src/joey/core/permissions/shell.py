@@ -4,7 +4,7 @@ A line is *plain* when it is a chain of simple commands, each made of literal wo
 ``&&``, ``||``, ``;``, ``|`` or line breaks; their output may be joined (``2>&1``) or discarded
 (``>/dev/null``). Everything else (expansion, substitution, other redirection, assignment, control
 flow, background jobs, patterns, comments, and any unknown syntax) is not plain: unquoted words may
-hold the listed characters only, so unknown syntax can never pass as a word.
+hold the listed characters and escapes only, so unknown syntax can never pass as a word.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ RESERVED_WORDS = parse_word_set(
 )
 _TOKEN_RE = compile_regex(
     r"""
-      (?P<blank>[ \t]+)
+      (?P<blank>(?:[ \t]|(?<=(?<!\\)[ \t])\\\n)+)
     | (?P<joint>&&|\|\||\|)
     | (?P<end>[;\n])
     | (?P<single>'[^']*')
-    | (?P<outlet>(?<=[ \t])[12]?>(?:&[12]|[ ]?/dev/null)(?=[ \t\n;|]|\Z))
-    | (?P<double>"(?:[^"\\$`]|\\[^$`\n]|\$(?=["\ |)]))*")
-    | (?P<bare>[\w\-./:,+@%=^~]+)
-    | (?P<sign>(?<=[ \t])(?:\\[()!](?=[ \t\n;|]|\Z)|!(?=[ \t])))
+    | (?P<outlet>(?<=(?<!\\)[ \t])[12]?>(?:&[12]|[ ]?/dev/null)(?=[ \t\n;|]|\Z))
+    | (?P<double>"(?:[^"\\$`]|\\[^\n]|\$(?=["\ |)]))*")
+    | (?P<bare>[\w\-./:,+@%=^~][\w\-./:,+@%=^~\#!]*)
+    | (?P<escape>\\[ '"\\$`&|;()<>*?\[\]{}!\#~.])
+    | (?P<sign>(?<=(?<!\\)[ \t])!(?=[ \t]))
     """,
     re.VERBOSE,
 )
 _TILDE_EXPANSION_RE = compile_regex(r"(?<![A-Za-z0-9])~")
-_DOUBLE_QUOTE_ESCAPE_RE = compile_regex(r'\\(["\\])')
+_DOUBLE_QUOTE_ESCAPE_RE = compile_regex(r'\\(["\\$`])')
 _CONTROL_CHARACTER_RE = compile_regex(r"[\x00-\x08\x0b-\x1f\x7f]")
 _COMMAND_SEPARATOR_RE = compile_regex(r"[;&|()`\n\r]")
 # The looks behind keep long runs from being tried again from each of their characters.
@@ -177,7 +178,7 @@ def _iter_tokens(line: str) -> Iterator[tuple[str, str]]:
             raise _NotPlainError
         at = match.end()
         kind, text = str(match.lastgroup), match.group()
-        if kind in {"single", "double", "bare", "sign"}:
+        if kind in {"single", "double", "bare", "escape", "sign"}:
             word = _append_token(word or "", kind, text)
             continue
         if word is not None:
@@ -195,8 +196,8 @@ def _append_token(word: str, kind: str, text: str) -> str:
             return word + text[1:-1]
         case "double":
             return word + _DOUBLE_QUOTE_ESCAPE_RE.sub(r"\1", text[1:-1])
-        case "sign":
-            return text[-1]
+        case "escape" | "sign":
+            return word + text[-1]
     if _TILDE_EXPANSION_RE.search(word[-1:] + text):
         raise _NotPlainError
     return word + text
