@@ -635,12 +635,105 @@ jq '.dependencies | length' package.json
 jq -r '.scripts | keys[]' package.json
 jq -r '.a[0].b // "none"' data.json
 """.strip().splitlines()
-ALLOWED_RULES += TOOLCHAIN_RULES
+PROJECT_RULES = tuple(
+    rule.strip()
+    for rule in """
+        tox run, tox, nox, black, black --version, isort --check-only, ruff format --check,
+        coverage report, coverage erase, coverage html, coverage combine,
+        coverage run -m pytest, git fetch, git checkout, git add, git commit,
+        git rebase, git submodule update, mkdir, npm ci, npm install, npm run test,
+        pip install, python -m build, python -m venv, python -m pip install, make html,
+        make clean, make check, make doc, make linkcheck, make spelling, make fmt, xargs,
+        xargs grep, xargs -0
+    """.replace("\n", " ").split(",")
+)
+"""Rules for the commands that projects tell their contributors to run."""
+PROJECT_LINES = r"""
+black --version
+black src/ -q
+black src/ -v
+black test.py --check
+black test.py --diff
+cd docs
+cd examples/tutorial
+cd tests
+cd vendor/llhttp/
+cd vendor/llhttp; npm ci
+coverage combine
+coverage erase
+coverage html
+coverage report --format=markdown
+coverage run -m pytest
+git add --all
+git checkout -b ticket_99999
+git checkout main
+git checkout stable/4.2.x
+git commit -m 'Added two more tests for edge cases'
+git commit -m "Say what \$PATH and \`make\` mean"
+git diff --cached
+git diff --exit-code
+git fetch upstream
+git fetch upstream --tags
+git fetch origin stable
+git rebase main
+git submodule update --init --recursive
+isort --check-only --diff django tests scripts
+lsof -P -i :5000
+make check
+make clean
+make doc
+make fmt
+make html
+make linkcheck
+make spelling
+mkdir -p release/include
+mkdir -p release/src
+mkdir build
+mkdir flask-tutorial
+netstat -nlp | grep 5000
+npm ci
+npm install
+npm run build
+npm run lint
+npm run test
+npm test -- --grep "x y"
+npm test -- --testNamePattern='parses dates'
+pip install '.[test]'
+pip install "black[jupyter]"
+pip install 'httpx[cli]'
+pip install -e '.[test]'
+pip install -e .
+pip install -r requirements.txt && pip install -e .
+pip install pytest coverage
+pip list
+pytest tests/test_functional.py
+pytest tests/test_pyright.py -vv
+python -m build --wheel
+python -m venv .venv
+tox run
+tox run -e docs-doctests
+tox run -f typing
+echo 'a && b $(c)'
+echo "costs \$5" it\'s done!
+cat docs/my\ file.txt
+cat src/../README.md
+cd src && cat ../README.md
+find src -name \*.py
+find src -name '*.py' | xargs grep -n TODO
+find src -type f -print0 | xargs -0 wc -l
+find src -name '*.py' | xargs wc -l | sort -n | tail -1
+diff -r src docs
+diff -ru src docs
+""".strip().splitlines()
+"""Mostly from documents and CI files of aiohttp, attrs, black, click, Django, Flask, httpx,
+pydantic, requests, rich and tox."""
+ALLOWED_RULES += TOOLCHAIN_RULES + PROJECT_RULES
 
 
 def _iter_lines() -> Iterator[str]:
     yield from PLAIN_LINES
     yield from TOOLCHAIN_LINES
+    yield from PROJECT_LINES
     yield from (form.format(p=path) for form, path in product(LINE_TEMPLATES, PATHS))
 
 

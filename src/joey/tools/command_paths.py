@@ -136,12 +136,12 @@ async def find_outside_and_protected_claims(
             pipes = each.joint == "|" or (following is not None and following.joint == "|")
             is_certain = is_sequence and not pipes and len(each.words) == 2
             reach.enter_directories(each.words[1:], is_certain=is_certain)
-    inside_words = frozenset(word for word, is_inside in reach.climbing_words.items() if is_inside)
+    inside_paths = frozenset(word for word, is_inside in reach.climbing_words.items() if is_inside)
     claims = [
-        structs.replace(claim, inside_words=inside_words) if claim.command else claim
+        structs.replace(claim, inside_paths=inside_paths) if claim.command else claim
         for claim in reach.claims.values()
     ]
-    return claims, inside_words
+    return claims, inside_paths
 
 
 class _CommandPathTracker:

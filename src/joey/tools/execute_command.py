@@ -91,9 +91,9 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             raise ToolError(f"Working directory '{path.path}' does not exist.{near}")
         report = await ctx.terminal.get_sandbox_report()
         sandbox: SandboxStatus = "off" if report is None else report.level.value
-        claims, inside_words = await _find_path_claims(command, path, ctx)
+        claims, inside_paths = await _find_path_claims(command, path, ctx)
         run = Claim(
-            Access.EXECUTE, path, command=command, sandbox=sandbox, inside_words=inside_words
+            Access.EXECUTE, path, command=command, sandbox=sandbox, inside_paths=inside_paths
         )
         return PreparedCommand(
             claims=(run, *claims),
@@ -174,13 +174,13 @@ async def _find_path_claims(
     lookups = PathLookupCache(ctx.files)
     try:
         hidden = await find_ignored_file_claims(command, cwd.path, lookups)
-        outside, inside_words = await find_outside_and_protected_claims(
+        outside, inside_paths = await find_outside_and_protected_claims(
             command, cwd, ctx.settings.allowed_commands, lookups
         )
     except Exception:
         log.exception("where a command leads could not be found out")
         return [Claim(Access.EXECUTE, path=cwd)], None
-    return [*hidden, *outside], inside_words
+    return [*hidden, *outside], inside_paths
 
 
 def get_kill_timeout(command: str, settings: Settings) -> float | None:

@@ -482,7 +482,7 @@ PIECES = (
 
 @pytest.mark.requirement("permissions:commands:unclear")
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).map("".join))
-def test_bash_reads_the_words_of_a_plain_command_alike(arguments: str) -> None:
+def test_bash_reads_a_plain_command_alike(arguments: str) -> None:
     chain = parse_plain_chain(f"f {arguments}")
     if chain is None or len(chain) != 1 or arguments.isalnum():
         return

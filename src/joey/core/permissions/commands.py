@@ -57,9 +57,9 @@ def judge_command(
     command: str,
     allowed: Sequence[str],
     denied: Sequence[str],
-    inside_words: frozenset[str] | None = None,
+    inside_paths: frozenset[str] | None = None,
 ) -> Decision:
-    """Allow it by a rule, refuse it by a rule, or say why a user has to decide. `inside_words` are
+    """Allow it by a rule, refuse it by a rule, or say why a user has to decide. `inside_paths` are
     known to name nothing outside the workspace; None where nobody has looked at the files."""
     if not command.strip():
         return Ask.because(ReasonKind.EMPTY_COMMAND)
@@ -84,7 +84,7 @@ def judge_command(
         return Ask.because(
             ReasonKind.UNSUPPORTED_SYNTAX, detail=describe_unsupported_syntax(command)
         )
-    return _judge_chain(chain, allowing, inside_words)
+    return _judge_chain(chain, allowing, inside_paths)
 
 
 def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[GrantedCommand, ...]:
@@ -117,15 +117,15 @@ def _match_rules(
 
 
 def _judge_chain(
-    chain: CommandChain, allowing: CommandRules, inside_words: frozenset[str] | None
+    chain: CommandChain, allowing: CommandRules, inside_paths: frozenset[str] | None
 ) -> Decision:
     used: dict[str, None] = {}
     for joint, words, rule, feeder in _match_rules(chain, allowing):
-        if feeder and inside_words is None:
+        if feeder and inside_paths is None:
             return Ask.because(ReasonKind.EXECUTES_PIPE, excerpt="xargs")
         if rule is None:
             return Ask.because(ReasonKind.NO_RULE, excerpt=" ".join(words))
-        if concern := programs.find_concern(words, len(rule.words), inside_words):
+        if concern := programs.find_concern(words, len(rule.words), inside_paths):
             return Ask.because(ReasonKind.RISKY_ARGUMENTS, rule=rule.text, detail=concern)
         if joint == "|" and programs.can_execute_input(words):
             return Ask.because(ReasonKind.EXECUTES_PIPE, excerpt=" ".join(words))

@@ -47,7 +47,7 @@ class Claim(Struct, frozen=True):
     """It is described otherwise than when it was last used, so that earlier leave says little."""
     sandbox: SandboxStatus | None = None
     """Of a command: what would hold it."""
-    inside_words: frozenset[str] | None = None
+    inside_paths: frozenset[str] | None = None
     """Of a command: words with `..` and absolute paths that were found to stay inside; None unless
     the claims with this one say where else its words and the links below them lead."""
 
@@ -241,7 +241,7 @@ def _judge_execute(claim: Claim, settings: Settings, grammar: GrammarParser | No
     from joey.core.permissions.commands import judge_command
 
     verdict = judge_command(
-        command, settings.allowed_commands, settings.denied_commands, claim.inside_words
+        command, settings.allowed_commands, settings.denied_commands, claim.inside_paths
     )
     if isinstance(verdict, Deny):
         return verdict

@@ -87,7 +87,7 @@ def can_execute_input(words: Words) -> bool:
 
 
 def find_concern(
-    words: Words, granted: int, inside_words: frozenset[str] | None = None
+    words: Words, granted: int, inside_paths: frozenset[str] | None = None
 ) -> str | None:
     """Why a user should see the arguments after the first `granted` words, or None."""
     name, rest = normalize_program_name(words[0]), words[granted:]
@@ -100,9 +100,9 @@ def find_concern(
     if name in SHELL_STATE_BUILTINS:
         return f"{name} changes how later commands are understood"
     for word in list_path_words(words, granted):
-        if may_lead_outside(word) and word not in (inside_words or ()):
+        if may_lead_outside(word) and word not in (inside_paths or ()):
             return f"`{word}` may lie outside the workspace"
-    if inside_words is None and is_recursive_diff(words, granted):
+    if inside_paths is None and is_recursive_diff(words, granted):
         return "diff follows links in directories"
     if name not in _LITERAL_ARGUMENT_PROGRAMS:
         for word in rest:
