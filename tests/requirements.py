@@ -152,6 +152,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "local:not-running": Requirement(
         "D89", "A server of this machine that is not running is tried once more, and named."
     ),
+    "local:restarted": Requirement(
+        "D89", "A local server that breaks off an answer is waited for with the usual retries."
+    ),
     "local:first-contact": Requirement(
         "D89", "With a window of 4,096 tokens, one key works or says what to change."
     ),

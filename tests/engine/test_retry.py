@@ -173,6 +173,15 @@ def test_a_server_of_this_machine_that_is_not_running_gets_one_short_retry() -> 
     assert [budget.consume_retry(error) for _ in range(2)] == [1, None]
 
 
+def test_a_server_of_this_machine_that_was_there_gets_the_usual_retries() -> None:
+    broken = ProviderError("broken off", failure=ProviderFailureKind.NETWORK)
+    refused = ProviderError("refused", failure=ProviderFailureKind.NETWORK, code=NOT_RUNNING_CODE)
+    budget = RetryBudget(Settings(max_retries=3))
+    assert [budget.consume_retry(error) for error in (broken, refused, refused)] == [5, 10, 20]
+    assert budget.compute_max_attempts(refused) == 3
+    assert budget.consume_retry(refused) is None
+
+
 async def test_a_countdown_says_how_many_attempts_there_will_be(
     engine_harness: EngineHarness,
 ) -> None:

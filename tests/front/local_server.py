@@ -20,6 +20,8 @@ class Answer(Struct, frozen=True):
     content_type: str = "text/event-stream"
     ollama_body: bytes = b""
     """The same at `/api/chat`."""
+    is_broken_off: bool = False
+    """The connection ends in the middle of the body."""
 
 
 class LocalModelServer(Struct, frozen=True):
@@ -108,12 +110,16 @@ async def local_model_server(
             found = made.pages.get(path)
             answer = refuse(200 if found is not None else 404, found or {"error": "not found"})
         if path == "/api/chat" and answer.ollama_body:
-            answer = Answer(answer.ollama_body, content_type="application/x-ndjson")
+            answer = Answer(
+                answer.ollama_body,
+                content_type="application/x-ndjson",
+                is_broken_off=answer.is_broken_off,
+            )
         writer.write(
             b"HTTP/1.1 %d X\r\nconnection: close\r\ncontent-type: %s\r\ncontent-length: %d\r\n\r\n"
             % (answer.status, answer.content_type.encode(), len(answer.body))
         )
-        writer.write(answer.body)
+        writer.write(answer.body[: len(answer.body) // 2] if answer.is_broken_off else answer.body)
         await writer.drain()
         writer.close()
 

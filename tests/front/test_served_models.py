@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
+from asyncio.subprocess import PIPE
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from tests.front.binary import Joey
+from tests.front.binary import LIMIT, Joey
 from tests.front.local_server import (
     LocalModelServer,
     finish,
@@ -230,6 +234,53 @@ async def test_a_server_that_is_not_running_is_tried_once_more_and_named(
     assert START[kind].format(server.port) in done.err
     assert "(retry 1 of 1)" in done.err
     assert "retry 2" not in done.err
+
+
+@pytest.mark.requirement("local:restarted")
+@pytest.mark.parametrize("kind", ["ollama", "lmstudio"])
+async def test_a_server_that_breaks_off_an_answer_is_waited_for(joey: Joey, kind: str) -> None:
+    joey.settings(requestDelaySeconds=0.2)
+    pages, broken = pages_of(kind, 65536), structs.replace(finish(), is_broken_off=True)
+    async with local_model_server(pages, [broken]) as server:
+        process = await joey.start(*reach(kind, server), "do it", stdout=PIPE, stderr=PIPE)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = await read_until(process.stderr, "(retry 1 of 6)")
+    lines += await read_until(process.stderr, "(retry 3 of 6)")
+    async with local_model_server(pages, [finish()], port=server.port):
+        out, err = await process.communicate()
+    assert (process.returncode, out) == (0, b"All done.\n"), err
+    assert "was lost in the middle of the answer" in lines
+    assert f"(retry 2 of 6): {kind} is not running" in lines
+    assert "ry again" not in lines
+
+
+async def test_a_server_that_has_answered_before_is_waited_for(joey: Joey) -> None:
+    joey.settings(requestDelaySeconds=0.2)
+    pages = pages_of("lmstudio", 65536)
+    wait = say("<execute_command>\n<command>cat < go</command>\n</execute_command>")
+    go = joey.workspace / "go"
+    os.mkfifo(go)
+    async with local_model_server(pages, [wait]) as server:
+        flags = [*reach("lmstudio", server), "--yes"]
+        process = await joey.start(*flags, "do it", stdout=PIPE, stderr=PIPE)
+        assert process.stderr is not None
+        await read_until(process.stderr, "cat < go")
+    await asyncio.to_thread(go.write_text, "on\n")
+    await read_until(process.stderr, "(retry 2 of 6)")
+    async with local_model_server(pages, [finish()], port=server.port):
+        out, err = await process.communicate()
+    assert (process.returncode, out) == (0, b"All done.\n"), err
+
+
+async def read_until(stream: asyncio.StreamReader, text: str) -> str:
+    read = ""
+    async with asyncio.timeout(LIMIT):
+        while text not in read:
+            line = await stream.readline()
+            assert line, read
+            read += line.decode()
+    return read
 
 
 @pytest.mark.requirement("local:truncation-noticed")

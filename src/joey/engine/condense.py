@@ -47,7 +47,7 @@ from joey.core.messages import (
 from joey.core.models import ModelRequest
 from joey.core.parsing.repetition import RepetitionDetector, cut_repetition
 from joey.core.task_types import IDLE_STATES, CancelReason, RowKind
-from joey.engine.limits import RetryBudget, wait_with_countdown
+from joey.engine.limits import start_retry_budget, wait_with_countdown
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, build_system_prompt_and_tools
 from joey.errors import CondenseError, ProviderError, ProviderFailureKind, StoreError, ToolError
 from joey.ports.model import Provider
@@ -324,7 +324,7 @@ class _SummaryWriter:
         self, messages: Sequence[Message], appended_request: ModelRequest | None = None
     ) -> str:
         """Raises CondenseError."""
-        budget = RetryBudget(self._task.runtime.settings)
+        budget = start_retry_budget(self._task, self._provider)
         max_tokens, shrinkings = self._max_conversation_tokens, 0
         while True:
             try:

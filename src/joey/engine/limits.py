@@ -46,6 +46,7 @@ from joey.errors import (
 
 if TYPE_CHECKING:
     from joey.engine.task import Task
+    from joey.ports.model import Provider
 
 
 COST_EPSILON_USD = 0.0001
@@ -84,6 +85,8 @@ class RunLimits:
         self._ask_lock = asyncio.Lock()
         self._user_refusal: Failed | None = None
         """What a user said no to: one no is for the whole tree."""
+        self.answered_addresses: set[str] = set()
+        """Services that have replied in this run."""
         # One moment for the whole tree, so that all of it ends by the clock and nobody by another.
         self.deadline: float | None = None
         if limits.max_seconds is not None:
@@ -393,25 +396,29 @@ TRANSIENT_FAILURES = frozenset(
 MAX_RETRY_WAIT_S = 600.0
 _MAX_RETRIES_BY_CODE = {UNREACHABLE_CODE: 2, NOT_RUNNING_CODE: 1}
 _NOT_RUNNING_WAIT_S = 1.0
-"""A server that is being restarted may be back by then; one that is not running never is."""
+"""Of servers that have not answered in this run: they are not running, or just being started."""
 
 
 class RetryBudget:
     """How often and how long one stretch of failures may be waited out."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, has_answered: bool = False) -> None:
         self._settings = settings
+        self.has_answered = has_answered
+        """The service was there in this run, so a refused connection may be a restart."""
         self.attempts = 0
         self.waited_s = 0.0
 
     def consume_retry(self, error: ProviderError) -> float | None:
         """Seconds to wait before the next attempt; None when it should not be made."""
+        if error.code not in _MAX_RETRIES_BY_CODE:
+            self.has_answered = True
         if error.failure not in TRANSIENT_FAILURES or self.attempts >= self.compute_max_attempts(
             error
         ):
             return None
         wait = min(self._settings.request_delay_seconds * 2.0**self.attempts, MAX_RETRY_WAIT_S)
-        if error.code == NOT_RUNNING_CODE:
+        if error.code == NOT_RUNNING_CODE and not self.has_answered:
             wait = min(wait, _NOT_RUNNING_WAIT_S)
         if error.retry_after is not None:
             wait = error.retry_after
@@ -424,7 +431,15 @@ class RetryBudget:
     def compute_max_attempts(self, error: ProviderError) -> int:
         """How many attempts such a failure is worth."""
         retries = self._settings.max_retries
+        if self.has_answered:
+            return retries
         return min(retries, _MAX_RETRIES_BY_CODE.get(error.code or "", retries))
+
+
+def start_retry_budget(task: Task, provider: Provider) -> RetryBudget:
+    limits = task.run_limits
+    has_answered = limits is not None and provider.address in limits.answered_addresses
+    return RetryBudget(task.runtime.settings, has_answered=has_answered)
 
 
 async def wait_with_countdown(

@@ -45,7 +45,12 @@ from joey.engine.environment import (
     observe_environment,
     record_environment,
 )
-from joey.engine.limits import RetryBudget, ensure_run_within_budget, wait_with_countdown
+from joey.engine.limits import (
+    RetryBudget,
+    ensure_run_within_budget,
+    start_retry_budget,
+    wait_with_countdown,
+)
 from joey.engine.outcomes import CommittedReply, RunStopped
 from joey.engine.protocol import change_after_refusal, prepare_model
 from joey.engine.runtime import build_system_prompt_and_tools
@@ -68,7 +73,7 @@ async def request_reply_with_retry(
 ) -> CommittedReply:
     """A committed reply, after as many attempts as the budget allows. Raises Stop: the user, or the
     policy in their place, gave up."""
-    budget, recoveries = RetryBudget(task.runtime.settings), 0
+    budget, recoveries = start_retry_budget(task, task.provider), 0
     while True:
         try:
             return await request_reply(task, request, request_ts)
@@ -89,7 +94,8 @@ async def request_reply_with_retry(
                 pass  # the same again, in XML
             elif wait is None:
                 blocks = await _ask_to_retry(task, error)
-                budget, recoveries = RetryBudget(task.runtime.settings), 0
+                settings, has_answered = task.runtime.settings, budget.has_answered
+                budget, recoveries = RetryBudget(settings, has_answered=has_answered), 0
             else:
                 await wait_with_countdown(task, error, wait, budget)
         ensure_run_within_budget(task)
@@ -290,6 +296,8 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
         raise
     parts = stream.commit_reply(interrupted=False)
     stream.publish_request_end()
+    if task.run_limits is not None:
+        task.run_limits.answered_addresses.add(provider.address)
     await task.recorder.commit()
     reply = assembler.reply
     if estimate and reply.usage is not None:

@@ -259,7 +259,7 @@ def build_malformed_response_error(service: ServiceInfo, description: str) -> Pr
 
 def build_truncated_stream_error(service: ServiceInfo) -> ProviderError:
     return ProviderError(
-        f"{service.label} ended the stream before the answer was complete. Try again.",
+        f"{service.label} ended the stream before the answer was complete.",
         failure=ProviderFailureKind.NETWORK,
     )
 

@@ -88,7 +88,7 @@ class HttpClient:
         try:
             return await HttpResponse(self, origin, connection).send_request(request, read_timeout)
         except _NoResponseError as error:
-            text = f"{target.host_and_port} closed the connection without an answer. Try again."
+            text = f"{target.host_and_port} closed the connection without an answer."
             raise ProviderError(text, failure=ProviderFailureKind.NETWORK) from error
 
     async def get(self, url: str, headers: Mapping[str, str]) -> HttpResponse:
@@ -243,14 +243,14 @@ class HttpResponse:
         """What a failure means depends on how far the answer had come."""
         where = self._origin[0].host_and_port
         if isinstance(error, TimeoutError):
-            text = f"{where} sent nothing for {self._read_timeout:g} seconds. Try again."
+            text = f"{where} sent nothing for {self._read_timeout:g} seconds."
             return ProviderError(text, failure=ProviderFailureKind.NETWORK)
         if isinstance(error, ProtocolError) and not isinstance(error, TruncatedResponseError):
             text = f"{where} does not answer in HTTP/1.1 ({error}). Check the base URL."
             return ProviderError(text, failure=ProviderFailureKind.MALFORMED_STREAM)
         if not self._reader.has_started:
             return _NoResponseError()
-        text = f"The connection to {where} was lost in the middle of the answer. Try again."
+        text = f"The connection to {where} was lost in the middle of the answer."
         return ProviderError(text, failure=ProviderFailureKind.NETWORK)
 
 
