@@ -155,3 +155,11 @@ async def test_an_xml_result_is_headed_with_the_alias_that_the_model_used(joey: 
     assert finished.code == 0, finished.err
     answer = server.requests[1].body["messages"][-1]["content"]
     assert answer[0]["text"] == "[write_file for 'a.txt'] Result:"
+
+
+async def test_an_argument_of_a_wrong_type_is_refused_with_the_expected_type(joey: Joey) -> None:
+    turn = Turn(call("list_files", {"path": 5}))
+    played = await play(joey, turn, DONE, flags=FLAGS, model=reach_openai)
+    (refused,) = played.results(1)
+    assert "The parameter 'path' of list_files has a value of the wrong kind" in refused
+    assert "it must be a string, not 5" in refused

@@ -59,8 +59,6 @@ def converted(**arguments: Any) -> Params:
         ("items", '[{"text": "x"}]', (Item("x"),)),
         ("items", [{"text": "x", "mode": None, "extra": 1}], (Item("x"),)),
         ("kind", "b", "b"),
-        ("note", 12, "12"),
-        ("note", True, "true"),
         ("note", ["12"], "12"),
         ("content", {"a": [1]}, '{\n  "a": [\n    1\n  ]\n}'),
         ("content", ["a"], '[\n  "a"\n]'),
@@ -118,6 +116,8 @@ def test_a_wrong_value_is_named_and_not_called_missing(field: str, value: Any) -
     ("field", "value", "expected"),
     [
         ("count", "many", "a whole number, not 'many'"),
+        ("path", 5, "a string, not 5"),
+        ("note", True, "a string, not True"),
         ("seconds", "soon", "a number, not 'soon'"),
         ("recursive", "perhaps", "true or false, not 'perhaps'"),
         ("kind", "c", "one of 'a', 'b', not 'c'"),

@@ -5,8 +5,8 @@ listed as required and nothing else is allowed; a parameter with a default may b
 Descriptions come from `msgspec.Meta`.
 
 Models send numbers as strings, lists as JSON in a string, a text in a list of its own, and the XML
-protocol sends nothing but strings. An unambiguous value is converted. An object is never a path or
-a command; where a whole text is asked for, its JSON may well be that text.
+protocol sends nothing but strings. An unambiguous value is converted. Objects and numbers are never
+paths or commands; where a whole text is asked for, its JSON may well be that text.
 """
 
 from __future__ import annotations
@@ -157,9 +157,7 @@ def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
                 yield seconds[1]
         case [str(text)] if not is_body:
             yield text
-        case list() | dict() if not is_body:
-            return
-        case _:
+        case _ if is_body:
             try:
                 yield msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
             except (UnicodeEncodeError, RecursionError):
