@@ -291,8 +291,10 @@ async def test_a_server_of_another_kind_is_used_as_before(joey: Joey) -> None:
 async def test_a_refusal_of_tools_says_how_to_start_vllm(joey: Joey) -> None:
     answers = [refuse(400, TOOL_CHOICE_ERROR), finish()]
     async with local_model_server({"/v1/models": list_vllm(40960)}, answers) as server:
-        flags = ["-p", "--provider", "vllm", "--base-url", f"{server.url}/v1", "-m", "my-model"]
+        model = "Qwen/Qwen3-Coder-30B-A3B-Instruct"
+        flags = ["-p", "--provider", "vllm", "--base-url", f"{server.url}/v1", "-m", model]
         done = await joey.run(*flags, "do it")
     assert done.code == 0, done.err
     assert "calling tools by XML tags from now on" in done.err
-    assert "vllm serve my-model --enable-auto-tool-choice --tool-call-parser" in done.err
+    command = f"vllm serve {model} --enable-auto-tool-choice --tool-call-parser qwen3_coder\n"
+    assert f"! For native calls, run: {command}" in done.err

@@ -323,7 +323,7 @@ class TaskRenderer:
         self.print(f"~ {text}" if self._writer.is_brief else text, "dim")
 
     def _print_error(self, text: str) -> None:
-        self.print(f"! {text}", "red", cut=True)
+        self.print(f"! {text}", "red")
 
     def _show_status(self, text: str) -> None:
         if self.is_alone:
