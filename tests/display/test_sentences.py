@@ -20,6 +20,11 @@ BEHIND_OUR_NAME = [
     ("Anthropic is busy", "Anthropic is busy"),
     ("HTTP is busy", "HTTP is busy"),
     ("A task", "a task"),
+    ("Don't stop, or wait.", "don't stop, or wait."),
+    ("Qwen3-Coder-30B-Q4_K_M.gguf is busy", "Qwen3-Coder-30B-Q4_K_M.gguf is busy"),
+    ("Gemma-it is busy", "Gemma-it is busy"),
+    ("Org/model is busy", "Org/model is busy"),
+    ("Llama3:latest is busy", "Llama3:latest is busy"),
     ("/home/x is not JSON", "/home/x is not JSON"),
     ("", ""),
 ]

@@ -110,6 +110,15 @@ async def test_a_window_that_is_too_small_ends_the_run_before_any_request(
     assert (again.code, again.out.strip()) == (0, "All done."), again.err
 
 
+@pytest.mark.requirement("local:window-too-small")
+@pytest.mark.parametrize("model", ["Devstral", "Qwen3-Coder-30B-Q4_K_M.gguf"])
+async def test_the_name_of_a_model_is_written_as_it_is(joey: Joey, model: str) -> None:
+    async with local_model_server({"/props": props_llamacpp(4096)}) as server:
+        flags = ["--provider", "llamacpp", "--base-url", f"{server.url}/v1", "-m", model]
+        done = await joey.run("-p", *flags, "do it")
+    assert f"joey: the model {model} at 127.0.0.1" in done.err
+
+
 @pytest.mark.requirement("local:asked-once")
 @pytest.mark.parametrize("kind", ["ollama", "lmstudio", "llamacpp", "vllm"])
 async def test_a_server_is_asked_once_for_an_address_and_a_model(joey: Joey, kind: str) -> None:

@@ -392,9 +392,9 @@ def _ensure_window_large_enough(task: Task, context: ContextUsage) -> None:
         needed = used * window.size // max(1, window.hard_limit)
         raise RunStopped(
             FailureCode.WINDOW_TOO_SMALL,
-            f"{provider.model.id} at {provider.address} has a window of {window.size:,} tokens, and"
-            f" joey needs about {needed:,} for instructions, tools, a short conversation and the"
-            f" reply: {provider.window_advice}.",
+            f"The model {provider.model.id} at {provider.address} has a window of"
+            f" {window.size:,} tokens, and joey needs about {needed:,} for instructions,"
+            f" tools, a short conversation and the reply: {provider.window_advice}.",
         )
 
 

@@ -64,7 +64,9 @@ _ENDING_TEXTS = {
     CallEnding.SKIPPED: "skipped",
 }
 _HTTP_STATUS_PREFIX_RE = re.compile(r"\A\d{3}\n")
-_PROPER_NAME_RE = re.compile(r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w+[A-Z_.]\w")
+_PROPER_NAME_RE = re.compile(
+    r"(?:I|Anthropic|Git|Ollama|Python|Roo)\b|\w(?:\S*[A-Z\d]|\S*[-_./:]\w)"
+)
 """Words that keep their capital wherever they stand."""
 
 
