@@ -88,7 +88,7 @@ async def test_a_growing_row_is_sent_once_it_can_be_and_as_it_looks_then() -> No
     )
 
 
-async def test_a_slow_client_hears_of_a_new_row_before_its_changes() -> None:
+async def test_a_slow_client_receives_of_a_new_row_before_its_changes() -> None:
     pipe = Pipe()
     box = outbox(pipe)
     pipe.can_write = False
