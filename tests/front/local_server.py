@@ -108,7 +108,10 @@ async def local_model_server(
         else:
             made.asked.append(path)
             found = made.pages.get(path)
-            answer = refuse(200 if found is not None else 404, found or {"error": "not found"})
+            if isinstance(found, Answer):
+                answer = found
+            else:
+                answer = refuse(200 if found is not None else 404, found or {"error": "not found"})
         if path == "/api/chat" and answer.ollama_body:
             answer = Answer(
                 answer.ollama_body,

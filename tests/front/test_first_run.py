@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.front.binary import Joey
-from tests.front.local_server import finish, local_model_server
+from tests.front.local_server import finish, local_model_server, refuse
 from tests.front.small_web import OLLAMA, small_web
 from tests.front.terminal import terminal
 
@@ -145,3 +145,39 @@ async def test_the_only_model_is_used_at_a_terminal_too(joey: Joey) -> None:
     ):
         await screen.until("using only-one, the only model that lmstudio serves")
         await screen.until("what shall be done?")
+
+
+WRONG_KEY = refuse(401, {"error": {"message": "Incorrect API key provided."}})
+KEY_IS_REFUSED = (
+    "does not accept the API key. It is that of the variable OPENAI_API_KEY: set another one there."
+    " (401: Incorrect API key provided.)"
+)
+
+
+@pytest.mark.parametrize("model", [(), ("-m", "some-model")])
+async def test_a_key_that_is_refused_is_named_with_and_without_a_model(
+    joey: Joey, model: tuple[str, ...]
+) -> None:
+    env = {**joey.env, "OPENAI_API_KEY": "sk-wrong"}
+    async with local_model_server({"/v1/models": WRONG_KEY}, [WRONG_KEY]) as server:
+        done = await joey.run("-p", "--base-url", f"{server.url}/v1", *model, "hi", env=env)
+    assert done.code == 78
+    assert f"joey: openai (127.0.0.1:{server.port}) {KEY_IS_REFUSED}" in done.err
+    assert "--model" not in done.err
+
+
+async def test_a_server_that_wants_a_key_says_so_without_a_model(joey: Joey) -> None:
+    async with local_model_server({"/v1/models": WRONG_KEY}) as server:
+        done = await joey.run("-p", "--base-url", f"{server.url}/v1", "hi")
+    assert done.code == 78
+    assert "wants an API key, and none is set. Set OPENAI_API_KEY." in done.err
+
+
+async def test_models_of_a_server_that_refuses_the_key_are_not_made_up(joey: Joey) -> None:
+    async with local_model_server({"/v1/models": WRONG_KEY}) as server:
+        env = {"OPENAI_API_KEY": "sk-wrong", "OPENAI_BASE_URL": f"{server.url}/v1"}
+        profile = ("--provider", "openai", "-m", "my-model", "--base-url", f"{server.url}/v1")
+        assert (await joey.run("profiles", "add", "mine", *profile, "--use")).code == 0
+        done = await joey.run("models", env={**joey.env, **env})
+    assert [line.split("\t")[0] for line in done.out.splitlines()] == ["my-model"]
+    assert KEY_IS_REFUSED in " ".join(done.err.split())

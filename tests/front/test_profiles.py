@@ -307,7 +307,7 @@ async def test_a_server_that_is_not_there_costs_only_its_own_list(joey: Joey) ->
     done = await joey.run("models", env=env)
     assert done.code == 0
     assert "claude-sonnet-5-5" in done.out
-    assert "the server could not be asked: Nothing answers at 127.0.0.1:9" in done.err
+    assert "the server did not list its models: Nothing answers at 127.0.0.1:9" in done.err
     quiet = await joey.run("models", "--offline", env=env)
     assert (quiet.out, quiet.err) == (done.out, "")
 

@@ -144,6 +144,13 @@ def build_stored_route(
     )
 
 
+def find_key_source(profile: Profile, env: Mapping[str, str]) -> str:
+    """The variable that the key of a complete profile came from; empty: none."""
+    kind = find_provider_spec(profile.provider)
+    named = (name for name in kind.key_variables if env.get(name, "").strip() == profile.api_key)
+    return next(named, "")
+
+
 def _choose_previous_model(
     model: str | None,
     previous: StoredModel,

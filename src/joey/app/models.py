@@ -16,11 +16,17 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.app.model_choice import ModelFlags, list_catalogued_ids, open_model_catalog
+from joey.app.model_choice import (
+    ModelFlags,
+    build_stored_route,
+    find_key_source,
+    list_catalogued_ids,
+    open_model_catalog,
+)
 from joey.config.home import resolve_home_and_env
 from joey.config.profiles import find_base_url, is_same_address, load_profiles
 from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec
-from joey.core.settings import Profile
+from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import (
     NOT_RUNNING_CODE,
@@ -38,11 +44,13 @@ from joey.providers.catalog import (
     find_provider_spec,
     list_model_ids,
 )
+from joey.providers.errors import build_response_error, build_service_info
 from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
 
 REQUEST_TIMEOUT_S = 3.0
+HTTP_UNAUTHORIZED = 401
 HTTP_NOT_FOUND = 404
 HTTP_LOADING = 503
 CATALOGUE_SOURCE, SERVER_SOURCE = "catalogue", "server"
@@ -77,15 +85,20 @@ async def list_models(
     no such provider, or none was ever chosen."""
     home, env = resolve_home_and_env(home, env)
     profile = resolve_profile(provider, home, env)
-    usual = find_provider_spec(profile.provider).default_model
+    kind = find_provider_spec(profile.provider)
     catalog = open_model_catalog(home)
-    ids = list_catalogued_ids(profile.provider, catalog)
-    known = [*filter(None, (profile.model, usual, *ids))]
+    known = [profile.model]
+    # Any server may speak OpenAI's protocol, and few have OpenAI's models.
+    is_other = kind.name == "openai" and profile.base_url is not None
+    if offline or not is_other or is_same_address(profile.base_url, kind.base_url):
+        known += (kind.default_model, *list_catalogued_ids(kind.name, catalog))
+    known = [*filter(None, known)]
     offered: list[str] = []
     server_error = ""
     if not offline:
+        route = build_stored_route(profile, load_profiles(home), None, by_user=False)
         try:
-            offered = await fetch_offered_models(profile, env)
+            offered = await fetch_offered_models(profile, env, route)
         except UserError as error:
             server_error = str(error)
     lists = {CATALOGUE_SOURCE: {*known}, SERVER_SOURCE: {*offered}}
@@ -137,15 +150,28 @@ def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) ->
 
 
 async def fetch_offered_models(
-    profile: Profile, env: Mapping[str, str], seconds: float = REQUEST_TIMEOUT_S
+    profile: Profile, env: Mapping[str, str], route: ModelRoute | None = None
 ) -> list[str]:
-    """What the profile's server says that it has. Raises UserError: it cannot be reached, or does
-    not say."""
-    answer = await request_models(profile, env, seconds)
+    """What the profile's server says that it has. Raises UserError: it cannot be reached, does not
+    accept the key, or does not say."""
+    answer = await request_models(profile, env, REQUEST_TIMEOUT_S)
+    _require_accepted_key(answer, profile, env, route)
     names = parse_model_names(answer)
     if names is None:
         raise UserError(f"{profile.provider} does not list its models (status {answer.status}).")
     return names
+
+
+def _require_accepted_key(
+    answer: HttpGetResponse, profile: Profile, env: Mapping[str, str], route: ModelRoute | None
+) -> None:
+    if answer.status != HTTP_UNAUTHORIZED:
+        return
+    url = build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
+    service = build_service_info(profile, url, route)
+    if profile.api_key:
+        service = structs.replace(service, key_source=find_key_source(profile, env))
+    raise build_response_error(service, answer.status, {}, answer.body)
 
 
 async def request_models(
@@ -263,6 +289,7 @@ async def _ask_local_server(place: Profile, env: Mapping[str, str], seconds: flo
     is_ollama = place.provider == "ollama"
     url = f"{root}/api/tags" if is_ollama else f"{base}/models"
     answer = await http_get(url, env, seconds, build_service_headers(place))
+    _require_accepted_key(answer, place, env, None)
     server = LocalServer(place.provider, f"{root}/v1" if is_ollama else base, (), False, place.name)
     if answer.status == HTTP_LOADING and b"oading model" in answer.body:
         return structs.replace(server, is_loading=True)
@@ -286,7 +313,8 @@ async def ask_named_server(
     kind = find_provider_spec(profile.provider)
     base = profile.base_url or kind.base_url
     if not kind.is_local:
-        names = await fetch_offered_models(profile, env)
+        route = build_stored_route(profile, profiles, flags.base_url, by_user=True)
+        names = await fetch_offered_models(profile, env, route)
         return LocalServer(kind.name, base, tuple(names))
     try:
         named = structs.replace(profile, name="")

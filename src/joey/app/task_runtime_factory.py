@@ -16,7 +16,7 @@ from joey.app import features
 from joey.app.customizations import is_trusted, load_customizations, load_project_hooks
 from joey.app.known_secrets import build_http_client
 from joey.app.mcp_pool import McpServerPool
-from joey.app.model_choice import open_model_catalog
+from joey.app.model_choice import find_key_source, open_model_catalog
 from joey.app.options import require_known_price
 from joey.app.sandbox import build_boundary, build_sandbox, find_likely_sandbox
 from joey.config.config_store import SettingsRuleStore
@@ -30,7 +30,7 @@ from joey.content.isolated_workers import (
     WebPageFetcher,
 )
 from joey.content.outlines import OutlineExtractor
-from joey.core.settings import Profile, Settings
+from joey.core.settings import Settings
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.execution.bash_grammar import BashGrammar
@@ -42,7 +42,7 @@ from joey.ports.execution import Sandbox
 from joey.ports.model import Provider
 from joey.ports.tool_context import Capabilities
 from joey.ports.workspace import Files
-from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
+from joey.providers.catalog import PROVIDER_SPECS
 from joey.providers.factory import make_provider
 from joey.tools.registry import Registry
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
@@ -186,13 +186,6 @@ def _add_repository_access(options: ResolvedTaskOptions) -> Settings:
         return settings
     readable = (*settings.sandbox_readable, str(top / ".git"))
     return structs.replace(settings, sandbox_readable=readable)
-
-
-def find_key_source(profile: Profile, env: Mapping[str, str]) -> str:
-    """The variable that the key of a complete profile came from; empty: none."""
-    kind = find_provider_spec(profile.provider)
-    named = (name for name in kind.key_variables if env.get(name, "").strip() == profile.api_key)
-    return next(named, "")
 
 
 def _build_mode_providers(

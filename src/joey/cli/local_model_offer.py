@@ -17,7 +17,13 @@ from argparse import Namespace
 from joey.app.model_choice import ModelFlags
 from joey.app.models import LocalServer, ask_named_server, find_local_servers
 from joey.app.profiles import is_first_run, save_server_profile
-from joey.errors import ConfigError, NoModelError, UserError
+from joey.errors import (
+    ConfigError,
+    NoModelError,
+    ProviderError,
+    ProviderFailureKind,
+    UserError,
+)
 from joey.presentation.text import get_terminal_width, to_one_line, wrap
 
 _MAX_MODEL_CHOICES = 9
@@ -50,7 +56,7 @@ def offer_local_server(arguments: Namespace) -> None:
 
 def choose_served_model(arguments: Namespace, error: NoModelError) -> str:
     """The model of the server that is named, if it has just one. Raises NoModelError: `error`, with
-    the models that could be named and the flags for them."""
+    the models that could be named and the flags for them; ProviderError: the key is refused."""
     flags = ModelFlags(
         provider=arguments.provider, base_url=arguments.base_url, profile=arguments.profile
     )
@@ -59,6 +65,8 @@ def choose_served_model(arguments: Namespace, error: NoModelError) -> str:
     except NoModelError:
         raise _add_local_server_hint(error) from error
     except UserError as failure:
+        if isinstance(failure, ProviderError) and failure.failure is ProviderFailureKind.AUTH:
+            raise  # a model would not help
         raise NoModelError(f"{failure} {error}") from error
     if len(server.models) == 1:
         (model,) = server.models

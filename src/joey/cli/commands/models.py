@@ -38,7 +38,7 @@ def run_models(arguments: Namespace) -> ExitCode:
     else:
         print(f"no models of {found.provider} are known", file=sys.stderr)
     if found.server_error:
-        print_warning(f"the server could not be asked: {to_one_line(found.server_error, 400)}")
+        print_warning(f"the server did not list its models: {to_one_line(found.server_error, 400)}")
     return ExitCode.DONE
 
 
