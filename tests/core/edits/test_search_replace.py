@@ -565,3 +565,93 @@ def test_the_closest_text_is_where_whole_lines_match() -> None:
     assert "The closest text, lines 2-5, is 74% similar: 3 of 4 lines match." in message
     assert "Line 4 of your block is only the beginning of line 5: quote complete lines." in message
     assert "\n8 |     line_2 = 2" in message and "line_3" not in message
+
+
+def test_of_a_long_block_only_the_lines_that_differ_are_shown() -> None:
+    lines = [f"value_{number} = {number}" for number in range(200)]
+    text = "\n".join(lines) + "\n"
+    search = [*lines[20:110], "value_110 = 0", *lines[111:150]]
+    message = failure(text, block("\n".join(search), "x", 21))
+    assert "Search Content" not in message
+    assert (
+        "Best Match Found:\nSEARCH has instead of line 111:\nvalue_110 = 0\nThe file has:\n"
+        "109 | value_108 = 108\n110 | value_109 = 109\n111 | value_110 = 110\n"
+    ) in message
+    assert len(message) < 600
+
+
+def test_a_line_that_a_long_block_lacks_is_the_only_difference() -> None:
+    lines = [f"value_{number} = {number}" for number in range(200)]
+    search = [*lines[20:110], *lines[111:150]]
+    message = failure("\n".join(lines) + "\n", block("\n".join(search), "x", 21))
+    assert "SEARCH has instead of line 111:\n(nothing)\nThe file has:" in message
+    assert message.count("SEARCH has") == 1
+    search = [*lines[20:110], "more = 1", *lines[110:150]]
+    message = failure("\n".join(lines) + "\n", block("\n".join(search), "x", 21))
+    assert "SEARCH has before line 111:\nmore = 1\nThe file has:" in message
+    assert message.count("SEARCH has") == 1
+
+
+def test_the_differences_of_a_long_block_are_bounded() -> None:
+    lines = [f"value_{number} = {number}{'x' * 3_000}" for number in range(400)]
+    search = [line.replace("= ", "= 1") if at % 9 == 0 else line for at, line in enumerate(lines)]
+    assert len(failure("\n".join(lines) + "\n", block("\n".join(search), "x"))) < 10_000
+
+
+# Lines of the file that look like the separator
+
+RST = "Intro\n=======\n\nText.\n\nDiscuss\n=======\n\nJoin us on `chat`.\n"
+HEADING, NEW = "Discuss\n=======\n\nJoin us on `chat`.", "Checking\n=======\n\nText.\n\n"
+
+
+def escaped(text: str) -> str:
+    return text.replace("=======", "\\=======")
+
+
+@pytest.mark.parametrize("line", [None, 6])
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        (HEADING, NEW + HEADING),
+        (escaped(HEADING), NEW + HEADING),
+        (HEADING, escaped(NEW + HEADING)),
+        (escaped(HEADING), escaped(NEW + HEADING)),
+        ("Discuss\n=======", "Talk\n======="),
+        ("Discuss", escaped(f"{NEW}Discuss")),
+        ("Join us on `chat`.", f"Join us on `chat`.\n\n{NEW}"),
+    ],
+)
+def test_the_file_tells_which_line_is_the_separator(
+    search: str, replace: str, line: int | None
+) -> None:
+    plain = (search.replace("\\", ""), replace.replace("\\", ""))
+    assert edited(RST, block(search, replace, line)) == RST.replace(*plain)
+
+
+@pytest.mark.parametrize(
+    ("search", "replace"),
+    [
+        ("Discuss\n=======\n\nJoin us", f"{NEW}Discuss\n=======\n\nJoin us"),
+        ("Discuss\n=======\n\nJoin us\n\\=======\nChecking", "x"),
+        ("nowhere", "Title\n=======\n"),
+        ("Text.", "=======\nMore."),
+        ("Text.", "More.\n======="),
+        ("Text.", "More.\n\n=======\nText."),
+    ],
+)
+def test_a_separator_that_the_file_does_not_tell_is_asked_for(search: str, replace: str) -> None:
+    message = failure(RST, block(search, replace, 6))
+    assert "It is not clear which of these lines of the diff separates SEARCH" in message
+    assert "put a backslash in front of every other one (`\\=======`)" in message
+
+
+@pytest.mark.parametrize("text", [RST, RST.replace("Disc", "  Disc"), f"Discuss\n\n{RST}"])
+def test_a_block_with_the_wrong_line_escaped_is_not_applied(text: str) -> None:
+    diff = (
+        "<<<<<<< SEARCH\n:start_line:6\n-------\nDiscuss\n=======\n\nJoin us\n\\=======\nChecking\n"
+        "========\n\nDiscuss\n\\=======\n\nJoin us\n>>>>>>> REPLACE"
+    )
+    assert (
+        "line 5: `=======` after `Discuss`\nline 8: `\\=======` after `Join us`\n"
+        "line 13: `\\=======` after `Discuss`\n"
+    ) in failure(text, diff)

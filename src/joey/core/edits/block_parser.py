@@ -10,21 +10,22 @@
 
 One pass over the lines of a diff has three states (outside, in SEARCH, in REPLACE) and either
 collects the blocks or reports the line at which the format was violated. Lines that look like a
-marker but belong to the file are written with a backslash in front. A diff without such blocks may
-have markers of another length or Cline's, or be a unified diff of the file; it is read where that
-is plain.
+marker but belong to the file are written with a backslash in front. If a block has several lines
+`=======`, the file tells which of them is the separator, or the diff is refused. A diff without
+such blocks may have markers of another length or Cline's, or be a unified diff of the file; it is
+read where that is plain.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from itertools import islice
 
 from msgspec import Struct
 
-from joey.core.text import (
-    compile_regex,
-)
+from joey.core.text import compile_regex
 
 BLOCK_FORMAT = """\
 <<<<<<< SEARCH
@@ -38,6 +39,8 @@ BLOCK_FORMAT = """\
 _SEARCH_MARKER_RE = compile_regex(r"<{7,8} SEARCH>?")
 _REPLACE_MARKER_RE = compile_regex(r">{7,8} REPLACE<?")
 _SEPARATOR_MARKER = "======="
+_MAX_LISTED_SEPARATORS = 20
+_MAX_LISTED_CHARS = 80
 _START_LINE_RE = compile_regex(r":start_line:\s*(\d{1,9})?")
 _END_LINE_RE = compile_regex(r":end_line:\s*\d*")
 _OTHER_SEARCH_MARKER_RE = compile_regex(r"(?:<{3,12}|-{3,12}) ?SEARCH>?")
@@ -65,6 +68,11 @@ class MalformedDiff(Struct, frozen=True):
     message: str
 
 
+FollowingLines = Callable[[SearchReplaceBlock, bool], Sequence[Sequence[str]]]
+"""For each place of the file where SEARCH matches, exactly or else loosely too, the two lines
+after it."""
+
+
 class _BlockParserState(StrEnum):
     OUTSIDE = "<<<<<<< SEARCH"
     """The marker that each state waits for is its value."""
@@ -72,7 +80,9 @@ class _BlockParserState(StrEnum):
     IN_REPLACE = ">>>>>>> REPLACE"
 
 
-def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
+def parse_blocks(
+    diff: str, following: FollowingLines
+) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
     lines = [line.removesuffix("\r") for line in diff.split("\n")]
     markers = [_find_awaiting_state(line.strip()) for line in lines]
     if _BlockParserState.OUTSIDE not in markers:
@@ -83,26 +93,31 @@ def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
         markers.count(_BlockParserState.IN_SEARCH) >= count
     )
     state = _BlockParserState.OUTSIDE
-    search: list[str] = []
-    replace: list[str] = []
+    body: list[str] = []
+    separators: list[int] = []
     blocks: list[SearchReplaceBlock] = []
     for number, (line, awaited_in) in enumerate(zip(lines, markers, strict=True), 1):
-        if awaited_in is not state:
+        if awaited_in is _BlockParserState.IN_SEARCH and (
+            state is _BlockParserState.IN_SEARCH
+            or (state is _BlockParserState.IN_REPLACE and counts_add_up)
+        ):
+            state = _BlockParserState.IN_REPLACE
+            separators.append(len(body))
+            body.append(line)
+        elif awaited_in is not state:
             if problem := _find_marker_problem(
                 line.strip(), number, state, awaited_in, counts_add_up
             ):
                 return MalformedDiff(problem)
-            if state is not _BlockParserState.OUTSIDE:
-                (search if state is _BlockParserState.IN_SEARCH else replace).append(line)
-            continue
-        match state:
-            case _BlockParserState.OUTSIDE:
-                state, search, replace = _BlockParserState.IN_SEARCH, [], []
-            case _BlockParserState.IN_SEARCH:
-                state = _BlockParserState.IN_REPLACE
-            case _BlockParserState.IN_REPLACE:
-                blocks.append(_build_block(search, replace))
-                state = _BlockParserState.OUTSIDE
+            body.append(line)
+        elif state is _BlockParserState.OUTSIDE:
+            state, body, separators = _BlockParserState.IN_SEARCH, [], []
+        else:
+            block = _choose_block(body, separators, following)
+            if block is None:
+                return MalformedDiff(_describe_separators(body, number - len(body)))
+            blocks.append(block)
+            state = _BlockParserState.OUTSIDE
     if state is not _BlockParserState.OUTSIDE:
         return MalformedDiff(
             f"The diff ends in the middle of a block: `{state}` was still expected."
@@ -115,6 +130,60 @@ def parse_blocks(diff: str) -> tuple[SearchReplaceBlock, ...] | MalformedDiff:
             f"Invalid diff format: there is no block in it. Expected:\n\n{BLOCK_FORMAT}"
         )
     return tuple(blocks)
+
+
+def _choose_block(
+    body: list[str], separators: list[int], following: FollowingLines
+) -> SearchReplaceBlock | None:
+    """The block as its separator divides it; None if it is not clear which line that is. Where the
+    file continues with `=======` after SEARCH, the line may be a quotation of that."""
+    if len(separators) > _MAX_LISTED_SEPARATORS:
+        return None
+    # A separator that is written twice, or once more at the end, is not text to insert.
+    blocks = [
+        _build_block(body[:at], body[at + 1 :])
+        for at in separators
+        if all(
+            body[other - 1].strip()
+            and other != at + 1
+            and (other + 1 < len(body) or at > separators[0])
+            for other in separators
+            if other > at
+        )
+    ]
+    if len(separators) == 1:
+        [block] = blocks
+        if not any(line.strip() == f"\\{_SEPARATOR_MARKER}" for line in body):
+            return block
+        quoted = [_SEPARATOR_MARKER, block.replace.split("\n", 1)[0].strip()]
+        places = following(block, False)
+        return (
+            None if any([line.strip() for line in place] == quoted for place in places) else block
+        )
+    fitting = [
+        block
+        for block in blocks
+        if len(places := following(block, True)) == 1
+        and [line.strip() for line in places[0][:1]] != [_SEPARATOR_MARKER]
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _describe_separators(body: list[str], first_number: int) -> str:
+    candidates = (
+        f"line {number}: `{line.strip()}` after `{before.strip()[:_MAX_LISTED_CHARS]}`"
+        for number, (before, line) in enumerate(
+            zip(["<<<<<<< SEARCH", *body], body, strict=False), first_number
+        )
+        if line.strip().removeprefix("\\") == _SEPARATOR_MARKER
+    )
+    listed = "\n".join(islice(candidates, _MAX_LISTED_SEPARATORS))
+    return (
+        "It is not clear which of these lines of the diff separates SEARCH from REPLACE:\n\n"
+        f"{listed}\n\n"
+        "Leave the separator as `=======`, put a backslash in front of every other one"
+        " (`\\=======`), and quote complete lines in SEARCH. Nothing was applied."
+    )
 
 
 def _find_other_markers(lines: list[str]) -> list[_BlockParserState | None] | None:

@@ -35,7 +35,7 @@ class UnifiedDiff(Struct, frozen=True):
     """Of the new text; an empty one where lines were only removed."""
 
 
-class _LineChange(NamedTuple):
+class LineChange(NamedTuple):
     """Lines [old_start, old_stop) of the old text became [new_start, new_stop) of the new."""
 
     old_start: int
@@ -47,7 +47,7 @@ class _LineChange(NamedTuple):
 def build_unified_diff(old: str, new: str) -> UnifiedDiff:
     """Hunks with three lines of context, and how many lines get other line ends."""
     old_lines, new_lines = _split_lines(old), _split_lines(new)
-    changes = list(_iter_changes(old_lines, new_lines))
+    changes = list(iter_changes(old_lines, new_lines))
     hunks = [_render_hunk(group, old_lines, new_lines) for group in _group_changes(changes)]
     if "\r\n" in old or "\r\n" in new:
         hunks += _describe_line_ending_changes(
@@ -66,7 +66,7 @@ def build_unified_diff(old: str, new: str) -> UnifiedDiff:
 
 def iter_common_line_numbers(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
     """The numbers, in one and the other, of lines that the change from one to the other leaves."""
-    yield from _iter_unchanged_line_numbers(old, new, _iter_changes(old, new))
+    yield from _iter_unchanged_line_numbers(old, new, iter_changes(old, new))
 
 
 def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
@@ -81,11 +81,11 @@ def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
 
 
 def _iter_unchanged_line_numbers(
-    old: list[str], new: list[str], changes: Iterable[_LineChange]
+    old: list[str], new: list[str], changes: Iterable[LineChange]
 ) -> Iterator[tuple[int, int]]:
     """The numbers of the lines between changes."""
     old_at = new_at = 0
-    for change in [*changes, _LineChange(len(old), len(old), len(new), len(new))]:
+    for change in [*changes, LineChange(len(old), len(old), len(new), len(new))]:
         old_numbers = range(old_at, change.old_start)
         yield from zip(old_numbers, range(new_at, change.new_start), strict=True)
         old_at, new_at = change.old_stop, change.new_stop
@@ -110,7 +110,7 @@ def _split_lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([rest] if rest else [])
 
 
-def _iter_changes(old: list[str], new: list[str]) -> Iterator[_LineChange]:
+def iter_changes(old: list[str], new: list[str]) -> Iterator[LineChange]:
     budget = _MAX_LINE_COMPARISONS
     old_start = new_start = 0
     for old_stop, new_stop in [*_find_anchors(old, new), (len(old), len(new))]:
@@ -122,11 +122,9 @@ def _iter_changes(old: list[str], new: list[str]) -> Iterator[_LineChange]:
             )
             for tag, i1, i2, j1, j2 in matcher.get_opcodes():
                 if tag != "equal":
-                    yield _LineChange(
-                        old_start + i1, old_start + i2, new_start + j1, new_start + j2
-                    )
+                    yield LineChange(old_start + i1, old_start + i2, new_start + j1, new_start + j2)
         elif old_start < old_stop or new_start < new_stop:
-            yield _LineChange(old_start, old_stop, new_start, new_stop)
+            yield LineChange(old_start, old_stop, new_start, new_stop)
         old_start, new_start = old_stop + 1, new_stop + 1
 
 
@@ -167,9 +165,9 @@ def _find_unique_anchors(
     return run[::-1]
 
 
-def _group_changes(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
+def _group_changes(changes: list[LineChange]) -> Iterator[list[LineChange]]:
     """Changes whose contexts touch, which share a hunk."""
-    group: list[_LineChange] = []
+    group: list[LineChange] = []
     for change in changes:
         if group and change.old_start - group[-1].old_stop > 2 * _CONTEXT_LINE_COUNT:
             yield group
@@ -179,7 +177,7 @@ def _group_changes(changes: list[_LineChange]) -> Iterator[list[_LineChange]]:
         yield group
 
 
-def _render_hunk(group: list[_LineChange], old: list[str], new: list[str]) -> str:
+def _render_hunk(group: list[LineChange], old: list[str], new: list[str]) -> str:
     first, last = group[0], group[-1]
     lead = min(_CONTEXT_LINE_COUNT, first.old_start)
     trail = min(_CONTEXT_LINE_COUNT, len(old) - last.old_stop)

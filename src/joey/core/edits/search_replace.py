@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import accumulate, pairwise
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ from joey.core.edits.similar import (
     format_line_numbers,
     format_percent,
     format_times,
+    render_differences,
     render_numbered_lines,
     truncate_evidence,
 )
@@ -50,6 +52,7 @@ _CONTEXT_LINE_COUNT = 10
 _POOR_SCORE = 0.8
 _POOR_CONTEXT_LINE_COUNT = 3
 """Around a place that is perhaps not the one that was meant."""
+_MAX_ECHOED_LINES = 15
 _WORD_RE = compile_regex(r"\S+")
 _MAX_EXPLAINED_BLOCKS = 5
 """Looking for what is most like a block that does not fit is dear."""
@@ -73,10 +76,11 @@ def apply_blocks(
 ) -> AppliedBlocks | FailedBlocks:
     """The text after every block that fits, or why none does. A block must be found as it is but
     for white space and typography."""
-    blocks = parse_blocks(diff)
+    document = Document(original)
+    blocks = parse_blocks(diff, partial(_get_following_lines, document))
     if isinstance(blocks, MalformedDiff):
         return FailedBlocks((EditFailure(blocks.message),))
-    editor = _BlockEditor(Document(original), similarity)
+    editor = _BlockEditor(document, similarity)
     counts = {block: 1 if block.start_line else count for block, count in Counter(blocks).items()}
     misfits: list[tuple[SearchReplaceBlock, int]] = []
     for block in sorted(counts, key=lambda block: block.start_line or 0):
@@ -99,6 +103,21 @@ def apply_blocks(
         return FailedBlocks(tuple(failures))
     applied_count = total - len(failures)
     return AppliedBlocks(editor.document.text, applied_count, total, tuple(failures), tuple(notes))
+
+
+def _get_following_lines(
+    document: Document, block: SearchReplaceBlock, is_exact: bool
+) -> list[list[str]]:
+    """The two lines after each place where SEARCH is, or after that at its line if it is there as
+    written."""
+    search, everywhere = block.search.split("\n"), LineSpan(0, len(document.lines))
+    if not block.search.strip():
+        return []
+    spans = document.find_exact(search, everywhere)
+    at_line = [span for span in spans if span.start + 1 == block.start_line]
+    if not is_exact:
+        spans += document.find_loose(search, everywhere)
+    return [document.lines[span.stop : span.stop + 2] for span in at_line or spans]
 
 
 class _BlockEditor:
@@ -229,14 +248,18 @@ class _BlockEditor:
         return f"{text}. {advice}"
 
     def _render_evidence(self, search: list[str], nearest: SimilarMatch | None) -> str:
-        evidence = f"Search Content:\n{truncate_evidence(chr(10).join(search))}"
+        is_long = len(search) > _MAX_ECHOED_LINES
+        text = truncate_evidence(chr(10).join(search))
+        evidence = "" if is_long else f"Search Content:\n{text}\n\n"
         if nearest is None or not nearest.score:
-            return evidence
+            return evidence.rstrip("\n")
+        if is_long and nearest.score >= _POOR_SCORE:
+            return f"Best Match Found:\n{render_differences(self.document, search, nearest.span)}"
         start, stop = nearest.span
         count = _POOR_CONTEXT_LINE_COUNT if nearest.score < _POOR_SCORE else _CONTEXT_LINE_COUNT
         around = LineSpan(start - count, stop + count)
         shown = render_numbered_lines(self.document.lines, around)
-        return f"{evidence}\n\nBest Match Found:\n{shown}"
+        return f"{evidence}Best Match Found:\n{shown}"
 
 
 def _build_distance_key(hint: int) -> Callable[[int], float]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from joey.core.edits.diff import iter_changes
 from joey.core.edits.line_document import (
     ChangedLines,
     Document,
@@ -122,6 +123,10 @@ def _iter_common_keys(
 _MAX_EVIDENCE_LINES = 100
 _MAX_EVIDENCE_CHARS = 8_000
 _MAX_LISTED_LINE_NUMBERS = 10
+_MAX_SHOWN_DIFFERENCES = 5
+_MAX_DIFFERING_LINES = 5
+_MAX_SHIFTED_LINES = 10
+"""Lines that a search may lack, so that its ends are outside of a window of its length."""
 
 
 class EditFailure(Struct, frozen=True):
@@ -153,6 +158,41 @@ def render_numbered_lines(lines: Sequence[str], span: LineSpan) -> str:
     start = max(0, span.start)
     shown = lines[start : min(span.stop, start + _MAX_EVIDENCE_LINES)]
     return truncate_evidence(number_lines("\n".join(shown) + "\n", start + 1)).rstrip("\n")
+
+
+def render_differences(document: Document, search: list[str], span: LineSpan) -> str:
+    """The first places where a search differs from the lines of a span, each with its lines of
+    the search and some lines around."""
+    start = max(0, span.start - _MAX_SHIFTED_LINES)
+    stop = min(len(document.lines), span.stop + _MAX_SHIFTED_LINES)
+    file_lines = document.normalized_lines[start:stop]
+    changes = list(iter_changes([normalize_text(line) for line in search], file_lines))
+    parts: list[str] = []
+    for change in changes:
+        wanted = search[change.old_start : change.old_stop]
+        first, last = start + change.new_start, start + change.new_stop
+        if change.old_start == 0:  # lines before and after the match are no difference
+            first = max(first, last - len(wanted))
+        elif change.old_stop == len(search):
+            last = min(last, first + len(wanted))
+        if not "".join([*wanted, *document.lines[first:last]]).strip():
+            continue
+        where = f"line {first + 1}" if last - first == 1 else f"lines {first + 1}-{last}"
+        has = _truncate_lines(wanted) if wanted else "(nothing)"
+        shown = LineSpan(first - 2, min(last, first + _MAX_DIFFERING_LINES) + 2)
+        parts.append(
+            f"SEARCH has {'instead of ' + where if first < last else f'before line {first + 1}'}:\n"
+            f"{has}\nThe file has:\n{render_numbered_lines(document.lines, shown)}"
+        )
+    more = len(parts) - _MAX_SHOWN_DIFFERENCES
+    parts[_MAX_SHOWN_DIFFERENCES:] = [f"[{more} more differences]"] if more > 0 else []
+    return truncate_evidence("\n\n".join(parts))
+
+
+def _truncate_lines(lines: list[str]) -> str:
+    omitted = len(lines) - _MAX_DIFFERING_LINES
+    note = [f"[{omitted} more lines]"] if omitted > 0 else []
+    return "\n".join([*lines[:_MAX_DIFFERING_LINES], *note])
 
 
 def truncate_evidence(text: str) -> str:
