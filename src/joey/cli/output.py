@@ -164,6 +164,11 @@ def _format_row(row: Sequence[str], sizes: Sequence[int]) -> str:
     return COLUMN_GAP.join(padded).rstrip()
 
 
+def format_count(count: int, noun: str) -> str:
+    """`1 task`, `1,200 tasks`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def truncate_to_width(text: str, width: int) -> str:
     """The text within so many cells, with an ellipsis where something is left out."""
     if measure_width(text) <= width:

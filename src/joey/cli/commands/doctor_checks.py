@@ -27,6 +27,7 @@ from joey.app.profiles import ProfileAdmin
 from joey.app.sandbox import describe_remedy, detect_sandbox
 from joey.app.settings import SettingsAdmin
 from joey.cli.arguments import EDIT_SETTINGS_COMMAND
+from joey.cli.output import format_count
 from joey.core.settings import Profile
 from joey.errors import ConfigError, UserError
 from joey.ports.execution import SandboxLevel
@@ -222,7 +223,7 @@ def check_tasks() -> Finding:
         for directory in state.stale_locks
     ]
     untidy += [f"{path.name} is an unfinished copy" for path in state.unfinished_copies]
-    count = f"{state.task_count:,} tasks"
+    count = format_count(state.task_count, "task")
     if problems:
         advice = "They cannot be resumed, or lost a part. joey tasks delete ID removes one."
         return report_warning(f"{count}; {_join_items(problems + untidy)}", advice)
@@ -368,7 +369,8 @@ def check_model_catalog() -> Finding:
         count = doctor.count_described_models(_resolve_joey_home())
     except ConfigError as error:
         return report_failure(str(error))
-    return report_ok(f"built in, and {count:,} models in your files" if count else "built in")
+    own = f", and {format_count(count, 'model')} in your files" if count else ""
+    return report_ok(f"built in{own}")
 
 
 def repair_profiles() -> Iterator[str]:

@@ -22,6 +22,7 @@ from joey.cli.commands.doctor_checks import (
     report_ok,
     report_warning,
 )
+from joey.cli.output import format_count
 from joey.core.models import MIN_WINDOW_TOKENS, SMALL_WINDOW_TOKENS, ModelFacts, ServedModel
 from joey.core.redaction import remove_secrets
 from joey.errors import ConfigError, NoModelError, UserError
@@ -40,7 +41,7 @@ def check_local_servers() -> Finding:
         looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
         return report_ok(f"none running (looked for {looked})")
     listed = "\n".join(line for report in reports for line in _describe_server(report))
-    count = "1 server" if len(reports) == 1 else f"{len(reports)} servers"
+    count = format_count(len(reports), "server")
     remarks = [remark for report in reports for remark in _collect_remarks(report)]
     make = report_ok if all(map(_has_usable_window, reports)) else report_warning
     return make(f"{count}\n{listed}", "\n".join(remarks))

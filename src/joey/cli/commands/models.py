@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from joey.app.local_models import list_served_models
 from joey.app.models import ListedModel
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.output import emit, format_columns, print_warning, show_progress
+from joey.cli.output import emit, format_columns, format_count, print_warning, show_progress
 from joey.core.models import Prices, Rates
 from joey.errors import ConfigError
 from joey.presentation.text import get_terminal_width, to_one_line
@@ -56,8 +56,8 @@ def _refresh(arguments: Namespace) -> ExitCode:
     finally:
         show_progress("")
     lines = [
-        f"{report.models:,} models of {report.providers} providers from {report.source}, prices of"
-        f" {report.read}",
+        f"{format_count(report.models, 'model')} of {format_count(report.providers, 'provider')}"
+        f" from {report.source}, prices of {report.read}",
         f"{len(report.added):,} added, {len(report.price_changes):,} with another price,"
         f" {len(report.removed):,} removed",
     ]
