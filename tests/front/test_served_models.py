@@ -222,6 +222,31 @@ async def test_a_message_that_is_too_long_names_the_window_and_the_way_out(joey:
     assert ADVICE["llamacpp"] in done.err
 
 
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        (
+            "ollama",
+            "Get it with `ollama pull my-model`, or choose another: joey models lists them.",
+        ),
+        ("lmstudio", "Choose another: joey models lists them."),
+    ],
+)
+async def test_a_model_that_is_not_there_is_named(joey: Joey, kind: str, advice: str) -> None:
+    missing = refuse(404, {"error": "model 'my-model' not found"})
+    async with local_model_server(pages_of(kind, 65536), [missing]) as server:
+        done = await joey.run(*reach(kind, server), "do it")
+    assert done.code == 78
+    assert f"joey: {kind} (127.0.0.1:{server.port}) has no model 'my-model'. {advice}" in done.err
+
+
+async def test_one_task_is_counted_in_the_singular(joey: Joey) -> None:
+    async with local_model_server(pages_of("lmstudio", 65536), [finish()]) as server:
+        assert (await joey.run(*reach("lmstudio", server), "do it")).code == 0
+    done = await joey.run("doctor", "--offline", "--json")
+    assert '"1 task"' in done.out
+
+
 START = {
     "ollama": "Start it with `OLLAMA_HOST=127.0.0.1:{} ollama serve`",
     "lmstudio": "Start it with `lms server start --port {}`",

@@ -84,7 +84,7 @@ async def test_a_missing_key_is_distinguished_from_a_wrong_one() -> None:
     [
         (
             ModelRoute(profile=""),
-            "Check the model (joey models lists them) and OPENAI_BASE_URL, which",
+            "Check the name of the model (joey models lists them) and OPENAI_BASE_URL, which",
         ),
         (ModelRoute(profile="", base_url="http://x/v1"), "and --base-url, which is http://x/v1."),
         (
@@ -107,7 +107,7 @@ def test_the_address_of_the_service_itself_is_not_to_blame() -> None:
         profile, "https://api.openai.com/v1/chat/completions", ModelRoute(profile="")
     )
     message = str(build_response_error(service, 404, {}, b""))
-    assert "Check the model (joey models lists them). (404)" in message
+    assert "Check the name of the model (joey models lists them). (404)" in message
 
 
 async def test_an_unknown_model_is_named() -> None:

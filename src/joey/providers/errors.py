@@ -409,9 +409,13 @@ def _format_error_message(
                 " both; for models that are not served this way, set up a gateway such as LiteLLM"
                 f" and use `litellm` with its address. {says}"
             )
+        case ProviderFailureKind.NOT_FOUND if service.model and service.model in said.message:
+            pull = f"Get it with `ollama pull {service.model}`, or choose another"
+            advice = pull if service.provider_name == "ollama" else "Choose another"
+            return f"{who} has no model {service.model!r}. {advice}: joey models lists them. {says}"
         case ProviderFailureKind.NOT_FOUND:
             return (
-                f"{who} does not know the model {service.model!r}, or not this address. Check"
+                f"{who} has no model {service.model!r}, or the address is wrong. Check the name of"
                 f" the model (joey models lists them){_format_address_hint(service)}. {says}"
             )
         case ProviderFailureKind.CONTEXT_OVERFLOW if service.is_local:
