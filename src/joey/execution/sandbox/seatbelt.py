@@ -188,8 +188,8 @@ def _find_hidden_parents(layout: FilesystemLayout) -> list[Path]:
 def _find_pinned_directories(
     layout: FilesystemLayout, held: Iterable[Path], pinned: Iterable[Path]
 ) -> list[Path]:
-    """Writable directories that contain what is held: rules are about names, so whoever renames
-    such a directory would get around them."""
+    """Writable directories that contain what is held: rules are about names, so renaming such a
+    directory would get around them."""
     stricter = (path for path, view in layout.views.items() if view is not PathView.WRITE)
     parents = (each for path in (*stricter, *held) for each in path.parents)
     return [
