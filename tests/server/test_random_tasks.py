@@ -108,7 +108,8 @@ async def answer(peer: Peer, event: Frame, root_id: str, response: str) -> None:
     if response == "cancel":
         await peer.ask("cancelTask", root_id)
         return
-    given_text = {"text": "Go on."} if response == "messageResponse" else {}
+    needs_text = response == "messageResponse" or event["payload"]["ask"] == "followup"
+    given_text = {"text": "Go on."} if needs_text else {}
     ask_ts = event["payload"]["askTs"]
     await peer.ask("respond", event["taskId"], askTs=ask_ts, response=response, **given_text)
 

@@ -71,7 +71,7 @@ async def test_an_empty_list_clears(tmp_path: Path, todos: Any) -> None:
     assert await updated(tmp_path, todos) == ()
 
 
-@pytest.mark.parametrize("todos", ["1. plan\n2. build", "plan", "[{broken", 7])
+@pytest.mark.parametrize("todos", ["1. plan\n2. build", "plan", "[{broken"])
 def test_a_text_without_any_step_does_not_clear_the_list(todos: Any) -> None:
     with pytest.raises(ArgumentError, match="no steps"):
         tool.parse({"todos": todos})

@@ -367,6 +367,8 @@ class ToolFailed(EventBase, frozen=True, tag="taskToolFailed"):
     """The rule or the hook that refused it, when that is why."""
     reason: Reason | None = None
     """Why it was refused, if a rule or a hook did."""
+    has_run: bool = False
+    """The tool reported the error itself; a part of its work may be done."""
 
 
 class RowAdded(EventBase, frozen=True, tag="said"):

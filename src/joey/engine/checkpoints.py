@@ -371,8 +371,9 @@ def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
             case ev.ToolStarted(call_id=str(id)) | ev.AskOpened(call_id=str(id)):
                 started[id] = seq, event
             # Of several files, which have no one path, some may be written when it fails.
-            case ev.ToolFailed(call_id=str(id)) if id in started and started[id][1].path:
-                del started[id]
+            case ev.ToolFailed(call_id=str(id), has_run=False):
+                if id in started and started[id][1].path:
+                    del started[id]
             case ev.ToolFinished(call_id=id) if id in started:
                 done.append((seq, started.pop(id)[1]))
     for seq, call in (*done, *started.values()):  # those that were stopped may have written, too

@@ -432,7 +432,9 @@ def report_failed_outcome(task: Task, row_call: RowCall, outcome: Outcome) -> No
         task.add_row(RowKind.ERROR, errors[0])
     error = "\n".join(text.removeprefix(f"{name}: ") for text in errors)
     call_id = row_call.call.id
-    task.publish(ev.ToolFailed(ts=task.next_ts(), tool=name, error=error, call_id=call_id))
+    task.publish(
+        ev.ToolFailed(ts=task.next_ts(), tool=name, error=error, call_id=call_id, has_run=True)
+    )
 
 
 def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:

@@ -205,7 +205,7 @@ def collect_xml_descriptions(params: type[Struct]) -> dict[str, str]:
     """The descriptions of parameters that their schema leaves out."""
     return {
         field.encode_name: note.description
-        for field in fields(params)
+        for field in get_fields(params)
         for note in get_args(field.type)
         if isinstance(note, Meta) and note.description and note.extra == XML_ONLY
     }
