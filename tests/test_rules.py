@@ -23,6 +23,7 @@ ALLOWED = {
     "core.wire.frames:_format_validation_error": "msgspec names a missing field in its message",
     "providers.errors:_build_provider_error": "services state the window in words",
     "providers.errors:_classify_failure": "services say in words that a model takes no tools",
+    "providers.errors:_format_error_message": "services say in words which model is missing",
     "providers.http_connection:_is_refused": "asyncio joins the errors of several addresses",
     "workspace.checkpoints.scan:_find_failing_path": "git names the file in its output alone",
     "workspace.git.process:describe_failure": "git has one exit code for most failures",
