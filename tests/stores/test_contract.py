@@ -1,7 +1,8 @@
-"""What every store does, kept or ephemeral."""
+"""What every store does: kept, ephemeral, or in Postgres."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,12 +13,23 @@ from joey.core.settings import TaskSecrets
 from joey.errors import StoreError, TaskLockedError, TaskNotFoundError, TaskStateError
 from joey.ports.storage import Store, TaskMetadata
 from joey.storage.task_store import EphemeralStore, JsonFileStore
+from tests.postgres import create_store_url
 from tests.stores.records import TASK, created, opening, said
 
 
-@pytest.fixture(params=["kept", "ephemeral"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return JsonFileStore(tmp_path) if request.param == "kept" else EphemeralStore(tmp_path)
+@pytest.fixture(params=["kept", "ephemeral", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    match request.param:
+        case "kept":
+            yield JsonFileStore(tmp_path)
+        case "ephemeral":
+            yield EphemeralStore(tmp_path)
+        case _:
+            from joey.storage.postgres.store import PostgresStore
+
+            shared = PostgresStore(create_store_url(), tmp_path)
+            yield shared
+            shared.close()
 
 
 @pytest.mark.requirement("store:journal")

@@ -41,12 +41,30 @@ class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
 
 
 class TaskLog(Protocol):
-    """The open, locked folder of one task."""
+    """One task, open and held by this process."""
 
     directory: Path
+    """For the output of its commands, on this host."""
+    is_shared: bool
+    """Processes on other hosts can take the task over: `confirm` has something to ask, and
+    `safe_seq` may be behind."""
+
+    @property
+    def safe_seq(self) -> int:
+        """The last record that survives this process."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Nothing can be written any more, so `safe_seq` stays as it is."""
+
+    def set_change_callback(self, callback: Callable[[], None]) -> None:
+        """Called from any thread when `safe_seq` or `has_failed` has changed."""
+
+    async def confirm(self) -> None:
+        """Return if the task is still held here. Raises TaskLostError, StoreError."""
 
     def append(self, record: Record) -> None:
-        """Write one line to the journal; it survives the process from here on."""
+        """Add one line to the journal; it survives the process once `safe_seq` is there."""
 
     async def sync(self) -> None:
         """Return when everything appended so far would survive a power cut."""
@@ -65,6 +83,9 @@ class TaskLog(Protocol):
 
 
 class Store(Protocol):
+    is_shared: bool
+    """Other hosts use it too; it is reached over a network, so that every call may wait."""
+
     def create(self, task_id: str) -> TaskLog: ...
 
     def load_secrets(self, task_id: str) -> TaskSecrets | None:
@@ -102,6 +123,34 @@ class Store(Protocol):
 
     def delete(self, task_id: str) -> None:
         """Remove a task for good. Raises TaskNotFoundError, TaskLockedError, StoreError."""
+
+
+class SharedStore(Store, Protocol):
+    """A store of many hosts: each process that uses it holds a lease, which others watch."""
+
+    @property
+    def process_id(self) -> str:
+        """Names the lease of this process."""
+
+    @property
+    def lost_reason(self) -> str | None:
+        """Why this process holds nothing any more; for good."""
+
+    def join(self, width: int) -> None:
+        """Take the lease, as a worker that drives so many items. From then on it lasts only while
+        `report_alive` is called. Raises StoreError."""
+
+    def report_alive(self) -> None:
+        """The event loop of this process runs."""
+
+    def check_lease(self) -> None:
+        """Raises TaskLostError."""
+
+    def remove_dead_processes(self) -> Sequence[str]:
+        """Forget processes whose leases are over; which ones. Raises StoreError."""
+
+    def close(self) -> None:
+        """Commit what is left, and let go of everything."""
 
 
 HIGHLIGHT_MARKS = ("\x02", "\x03")

@@ -73,12 +73,16 @@ def build_match_expression(query: str) -> str | None:
 
 def _quote_terms(query: str) -> list[str]:
     """Each word and phrase, with a star if it may be only the beginning of one."""
-    terms: list[str] = []
+    return [f'"{text}"{"*" if is_prefix else ""}' for text, is_prefix in parse_query_terms(query)]
+
+
+def parse_query_terms(query: str) -> list[tuple[str, bool]]:
+    """Each word and phrase, and whether it may be only the beginning of one."""
+    terms: list[tuple[str, bool]] = []
     for phrase, star, word in _QUERY_TERM_RE.findall(query):
         bare = (phrase or word.rstrip("*"))[:_MAX_TERM_CHARS].replace("\0", " ")
         if any(char.isalnum() for char in bare):
-            mark = "*" if star or word.endswith("*") else ""
-            terms.append(f'"{insert_cjk_breaks(bare)}"{mark}')
+            terms.append((insert_cjk_breaks(bare), bool(star or word.endswith("*"))))
     return terms[:_MAX_QUERY_TERMS]
 
 
@@ -108,14 +112,21 @@ def build_snippet(text: str, query: str) -> str:
 def read_conversation_text(directory: Path) -> str:
     """The beginning of what was said in a task; empty when it cannot be read."""
     try:
-        data = read_regular_file(directory / UI_HISTORY_FILE, _MAX_READ_BYTES) or b""
-        if len(data) == _MAX_READ_BYTES:
-            # The start of a row that is cut off: within a string the quotes would be escaped.
-            data = data[: data.rfind(b'{"ts":')].rstrip().removesuffix(b",") + b"]"
-        rows = _decode_rows(data) if data else ()
+        return extract_conversation_text(
+            read_regular_file(directory / UI_HISTORY_FILE, _MAX_READ_BYTES) or b""
+        )
     except (OSError, ValueError, RecursionError) as error:
         _log.info("the conversation in %s cannot be searched: %s", directory, error)
         return ""
+
+
+def extract_conversation_text(data: bytes) -> str:
+    """The beginning of what was said, from a UI history. Raises ValueError, RecursionError."""
+    if len(data) >= _MAX_READ_BYTES:
+        # The start of a row that is cut off: within a string the quotes would be escaped.
+        data = data[:_MAX_READ_BYTES]
+        data = data[: data.rfind(b'{"ts":')].rstrip().removesuffix(b",") + b"]"
+    rows = _decode_rows(data) if data else ()
     pieces: list[str] = []
     room = MAX_SEARCHABLE_CHARS
     for piece in _iter_searchable_texts(rows):

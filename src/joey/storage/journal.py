@@ -109,7 +109,7 @@ class Journal:
         self._descriptor = os.open(path, flags, PRIVATE_FILE_MODE)
         os.fchmod(self._descriptor, PRIVATE_FILE_MODE)
         self._size_bytes = size
-        self._last_seq = records[-1].seq if records else 0
+        self.last_seq = records[-1].seq if records else 0
         self._synced_bytes = 0
         new_names = (path.parent.parent.parent, path.parent.parent, path.parent)
         self._unsynced_directories = new_names if create else ()
@@ -152,8 +152,8 @@ class Journal:
         """Write one line. Raises StoreError: the disk is full or gone. The journal is as it was
         before."""
         self._check_usable()
-        if record.seq <= self._last_seq:
-            raise TaskStateError(f"record {record.seq} cannot follow record {self._last_seq}")
+        if record.seq <= self.last_seq:
+            raise TaskStateError(f"record {record.seq} cannot follow record {self.last_seq}")
         line = encode_record(record)
         try:
             write_fully(self._descriptor, line)
@@ -168,7 +168,7 @@ class Journal:
                 "could not write the journal", self._directory, error
             ) from error
         self._size_bytes += len(line)
-        self._last_seq = record.seq
+        self.last_seq = record.seq
 
     async def sync(self) -> None:
         """Return when everything appended so far is on disk. Callers share the work."""

@@ -16,7 +16,7 @@ import shutil
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -45,6 +45,9 @@ from joey.system.locks import lock_directory
 class JsonFileLog:
     """One task's folder, locked for this process until `close`."""
 
+    is_shared = False
+    has_failed = False
+
     def __init__(self, directory: Path, journal: Journal | Record, lock: td.TaskLock) -> None:
         """`journal` is the first record of one where there is none yet: somebody else's folder
         stays as it is until something is recorded."""
@@ -72,6 +75,17 @@ class JsonFileLog:
         if isinstance(self._journal_or_first_record, Record):
             return [self._journal_or_first_record]
         return Journal.read_records(self.directory)
+
+    @property
+    def safe_seq(self) -> int:
+        journal = self._journal_or_first_record
+        return journal.seq if isinstance(journal, Record) else journal.last_seq
+
+    def set_change_callback(self, callback: Callable[[], None]) -> None:
+        """`safe_seq` is never behind here."""
+
+    async def confirm(self) -> None:
+        """The lock of the folder lasts as long as the process."""
 
     async def sync(self) -> None:
         if isinstance(self._journal_or_first_record, Journal):
@@ -132,6 +146,8 @@ _EPHEMERAL_PREFIX = "joey-ephemeral-"
 
 class JsonFileStore:
     """All tasks under `<home>/tasks`."""
+
+    is_shared = False
 
     def __init__(self, home: Path) -> None:
         self.tasks_directory = home / "tasks"
@@ -378,10 +394,8 @@ class TaskSecretFiles:
         path = self._build_path(task_id)
         with translate_storage_errors(f"could not write {path.name}", self._directory):
             make_private_directory(self._directory)
-            for other in self._list_files():  # of tasks that were removed by hand, or never made
-                is_old = time.time() - other.stat().st_mtime > _NEW_TASK_GRACE_S
-                task = _parse_task_id(other)
-                if is_old and td.find_task_directory(self._tasks_directory, task) is None:
+            for other in self._list_files():
+                if self._is_abandoned(other):
                     other.unlink(missing_ok=True)
         replace_files(self._directory, {path.name: msgspec.json.encode(secrets)})
 
@@ -389,6 +403,13 @@ class TaskSecretFiles:
         path = self._build_path(task_id)
         with translate_storage_errors(f"could not delete {path.name}", self._directory):
             path.unlink(missing_ok=True)
+
+    def _is_abandoned(self, path: Path) -> bool:
+        """It is of a task that was removed by hand, or never made."""
+        is_old = time.time() - path.stat().st_mtime > _NEW_TASK_GRACE_S
+        return is_old and (
+            td.find_task_directory(self._tasks_directory, _parse_task_id(path)) is None
+        )
 
     def _build_path(self, task_id: str) -> Path:
         bare = td.normalize_task_id(task_id)

@@ -1,0 +1,1 @@
+"""Tasks in Postgres, shared by the hosts of a cluster: store, journals, index and leases."""
