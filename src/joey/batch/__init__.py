@@ -1,0 +1,1 @@
+"""Batches: lists of tasks, driven by worker processes over one queue."""

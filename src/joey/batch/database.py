@@ -1,0 +1,88 @@
+"""Connections to the database of a store.
+
+A module of its own: commands that only look at a batch do not load the queue's library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from joey.errors import StoreError
+
+_BUSY_TIMEOUT_MS = 60_000
+_POOL_CONNECTIONS = 10
+_DATABASE_LOCK = 0x6A6F6571
+
+
+@contextmanager
+def translate_database_errors() -> Iterator[None]:
+    """Raises StoreError."""
+    try:
+        yield
+    except sa.exc.SQLAlchemyError as error:
+        reason = getattr(error, "orig", None) or error
+        raise StoreError(f"The database of the batch cannot be used: {reason}.") from error
+
+
+def open_database(url: str) -> sa.Engine:
+    """Connections to the database of a store. Raises nothing: it is not opened yet."""
+    if not url.startswith("sqlite:"):
+        return _open_postgres(url)
+    engine = sa.create_engine(url)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _: object) -> None:
+        connection.isolation_level = "IMMEDIATE"
+        connection.execute(f"pragma busy_timeout = {_BUSY_TIMEOUT_MS}")
+        connection.execute("pragma journal_mode = wal")
+        # What is synced are journals and results. A power cut may take back steps of the queue,
+        # which are then made again.
+        connection.execute("pragma synchronous = normal")
+        connection.execute("pragma foreign_keys = on")
+
+    return engine
+
+
+def _open_postgres(url: str) -> sa.Engine:
+    from psycopg.types.numeric import FloatLoader
+    from psycopg.types.string import TextLoader
+
+    address = sa.make_url(url).set(drivername="postgresql+psycopg")
+    engine = sa.create_engine(
+        address,
+        pool_pre_ping=True,
+        pool_size=_POOL_CONNECTIONS,
+        connect_args={"connect_timeout": 5, "tcp_user_timeout": 10_000},
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _: object) -> None:
+        # As in SQLite: JSON is text, amounts are floats.
+        connection.adapters.register_loader("jsonb", TextLoader)
+        connection.adapters.register_loader("numeric", FloatLoader)
+
+    return engine
+
+
+@contextmanager
+def lock_database(engine: sa.Engine) -> Iterator[None]:
+    """Others who ask for this wait."""
+    if engine.dialect.name == "sqlite":
+        yield
+        return
+    with engine.connect() as connection:
+        connection.execute(sa.text(f"select pg_advisory_lock({_DATABASE_LOCK})"))
+        try:
+            yield
+        finally:
+            connection.execute(sa.text(f"select pg_advisory_unlock({_DATABASE_LOCK})"))
+
+
+def build_sqlite_url(path: Path) -> str:
+    return f"sqlite:///{path}"

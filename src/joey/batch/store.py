@@ -1,0 +1,174 @@
+"""Stores of batches: where the queue, the tables, the journals and the results of a batch are."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from joey.app import open_store
+from joey.batch.database import build_sqlite_url, open_database
+from joey.batch.results import ResultsFile
+from joey.batch.tables import BatchRow, Tables
+from joey.core.text import compile_regex
+from joey.errors import ConfigError, UserError
+from joey.ports.storage import SharedStore, Store
+from joey.system.files import make_private_directory
+
+if TYPE_CHECKING:
+    from joey.batch.queue import QueueClient
+
+_SAFE_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
+_UNSAFE_RE = compile_regex(r"[^A-Za-z0-9_-]", re.ASCII)
+_MAX_NAME_CHARS = 80
+
+
+class BatchNotFoundError(UserError):
+    """There is no batch in a directory."""
+
+
+class OutputDirectory:
+    """The files of a batch (`OUT`)."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.database = root / "batch.sqlite"
+        self.description = root / "batch.json"
+        self.reference = root / "store.json"
+        self.results = root / "results.jsonl"
+        self.home = root / "home"
+        self.workspaces = root / "work"
+        self.workers = root / "workers"
+
+    def get_patch(self, item_id: str) -> Path:
+        return self.root / "patches" / f"{item_id}.patch"
+
+    def get_check(self, item_id: str) -> Path:
+        return self.root / "checks" / f"{item_id}.txt"
+
+
+class BatchStore:
+    """Everything that processes of one batch share."""
+
+    def __init__(
+        self,
+        out: OutputDirectory,
+        engine: sa.Engine,
+        results: ResultsFile,
+        tasks: Store,
+        *,
+        batch_id: str | None = None,
+    ) -> None:
+        """`batch_id`: the only batch that counts here, where the database has others."""
+        self.out = out
+        self.engine = engine
+        self.tables = Tables(engine)
+        self._queue: QueueClient | None = None
+        self.results = results
+        self.tasks = tasks
+        self.locator, self.work = str(out.root), ""
+        """How another process opens this store: `open_located_store`."""
+        self.environment: dict[str, str] = {}
+        """Variables that it needs for that."""
+        self.shared_tasks: SharedStore | None = None
+        """The tasks, if other hosts use them too."""
+        self._batch_id = batch_id
+
+    @property
+    def queue(self) -> QueueClient:
+        """The queue; who only looks at results does not wait for its library."""
+        if self._queue is None:
+            from joey.batch.queue import QueueClient
+
+            self._queue = QueueClient(self.engine)
+        return self._queue
+
+    def locate_files(self, batch_id: str) -> OutputDirectory:
+        """Where the workspaces of a batch are on this host, with their patches and checks."""
+        return self.out
+
+    def find_batch_id(self) -> str | None:
+        """The batch of this directory, which may have no row yet."""
+        if self._batch_id is not None:
+            return self._batch_id
+        rows = self.tables.query("select id from joey.batch")
+        return rows[0][0] if rows else None
+
+    def list_batch_ids(self) -> list[str]:
+        """The batches that a worker drives."""
+        batch_id = self.find_batch_id()
+        return [] if batch_id is None else [batch_id]
+
+    def load_batch(self) -> BatchRow:
+        """The batch of this directory. Raises BatchNotFoundError."""
+        batch_id = self.find_batch_id()
+        batch = self.tables.load_batch(batch_id) if batch_id else None
+        if batch is None:
+            raise BatchNotFoundError(f"{self.out.root} has no batch yet.")
+        return batch
+
+    def close(self) -> None:
+        if self._queue is not None:
+            self._queue.close()
+        self.engine.dispose()
+
+
+def open_batch_store(
+    out: Path, *, create: bool = False, url: str | None = None, work: Path | None = None
+) -> BatchStore:
+    """The store of an output directory; `url` names the database of a new batch if it is not in
+    the directory, and `work` where its workspaces are then. Raises BatchNotFoundError, ConfigError,
+    StoreError."""
+    paths = OutputDirectory(out.expanduser().absolute())
+    if paths.reference.exists() or (create and url is not None):
+        from joey.batch.cluster_store import open_output_store
+
+        return open_output_store(paths, url, work, create=create)
+    if create:
+        try:
+            for directory in (paths.root, paths.home, paths.workers):
+                make_private_directory(directory)
+        except OSError as error:
+            raise ConfigError(f"{paths.root} cannot be used: {error.strerror}.") from error
+    elif not paths.database.exists():
+        raise BatchNotFoundError(
+            f"{out} is not the output directory of a batch: there is no batch.sqlite in it."
+        )
+    engine = open_database(build_sqlite_url(paths.database))
+    if create:
+        from joey.batch.queue import migrate_queue
+
+        Tables(engine).create()  # first: it explains why a database cannot be used
+        migrate_queue(engine)
+    else:
+        Tables(engine).check_version()
+    return BatchStore(paths, engine, ResultsFile(paths.results), open_store(paths.home, {}))
+
+
+def open_located_store(locator: str, work: str) -> BatchStore:
+    """The store of a process that passed these on."""
+    directory = Path(work) if work else None
+    if locator:
+        return open_batch_store(Path(locator), work=directory)
+    from joey.app.engine_factory import STORE_VARIABLE
+    from joey.batch.cluster_store import open_worker_store
+
+    return open_worker_store(os.environ[STORE_VARIABLE], directory)
+
+
+def generate_batch_id() -> str:
+    return secrets.token_hex(4)
+
+
+def build_task_id(batch_id: str, item_id: str, attempt: int) -> str:
+    """The name of an attempt's journal, which may have fewer characters than an item's id."""
+    name = item_id
+    if _SAFE_ID_RE.fullmatch(item_id) is None:
+        plain = _UNSAFE_RE.sub("_", item_id)[:_MAX_NAME_CHARS]
+        name = f"{plain}-{sha256(item_id.encode()).hexdigest()[:6]}"
+    return f"batch-{batch_id}-{name}-{attempt}"

@@ -1,0 +1,263 @@
+"""Tables of batches (`joey.*`): batches, items, workers and rate limits, next to the queue.
+
+The SQL is the same for every database. SQLite has no schemas, so a table is called `"joey.item"`
+there. Everything is changed in transactions, so that a process may die at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Struct
+
+from joey.batch.items import Item
+from joey.batch.orders import ORDER_FORMAT, Order
+from joey.batch.results import ItemStatus, ResultLine
+from joey.core.text import compile_regex
+from joey.errors import StoreError
+
+SCHEMA_VERSION = 1
+_TABLE_RE = compile_regex(r"\bjoey\.(task|record|worker|batch|item|throttle|schema)\b")
+_CREATE = (
+    "create table if not exists joey.schema (version int not null)",
+    """create table if not exists joey.batch (
+        id text primary key, options text not null, items int not null, budget double precision,
+        spent double precision not null default 0, deadline double precision,
+        state text not null)""",
+    """create table if not exists joey.item (
+        batch_id text not null, id text not null, place int not null, hash text not null,
+        spec text not null, attempt int not null default 1, task_id text, status text not null,
+        result text, runs int not null default 0, deaths int not null default 0,
+        alone int not null default 0, failures int not null default 0,
+        mark text not null default '', listed int not null default 1,
+        changed int not null default 0, worker text,
+        cost double precision not null default 0,
+        earlier_cost double precision not null default 0, started double precision,
+        primary key (batch_id, id))""",
+    "create index if not exists joey_item_status on joey.item (batch_id, status)",
+    """create table if not exists joey.worker (
+        id text primary key, host text not null, pid int not null, width int not null,
+        version text not null, seen bigint not null default 0)""",
+    """create table if not exists joey.throttle (
+        service text primary key, until double precision not null)""",
+)
+
+
+class BatchOptions(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """How a batch is run: the order, and what counts for all items together."""
+
+    order: Order = Order()
+    order_format: int = ORDER_FORMAT
+    attempts: int = 2
+    width: int = 4
+    at_once: int | None = None
+    group_at_once: int | None = None
+    total_cost: float | None = None
+    deadline: float | None = None
+    """When the batch stops as if its budget were used up, in seconds since 1970."""
+
+
+class ItemRow(Struct, frozen=True, kw_only=True):
+    """A row of `joey.item`."""
+
+    batch_id: str
+    id: str
+    place: int
+    hash: str
+    spec: str
+    attempt: int
+    task_id: str | None
+    status: ItemStatus
+    result: str | None
+    runs: int
+    """How often it was queued."""
+    deaths: int
+    """How often a process died that drove this item alone."""
+    alone: int
+    """A worker died while it drove this item, so it is driven in a process of its own."""
+    failures: int
+    """Attempts of the latest run of the command that ended with an error."""
+    mark: str
+    """What `retry` and `cancel` asked for."""
+    listed: int
+    changed: int
+    """The list has another item under this id by now."""
+    worker: str | None
+    cost: float
+    earlier_cost: float
+    started: float | None
+
+    @property
+    def item(self) -> Item:
+        return msgspec.json.decode(self.spec, type=Item)
+
+    @property
+    def line(self) -> ResultLine | None:
+        return None if self.result is None else msgspec.json.decode(self.result, type=ResultLine)
+
+
+class WorkerRow(Struct, frozen=True):
+    id: str
+    host: str
+    pid: int
+    width: int
+    version: str
+    seen: int
+
+
+class BatchRow(Struct, frozen=True):
+    id: str
+    options: str
+    items: int
+    budget: float | None
+    spent: float
+    state: str
+
+    def decode_options(self) -> BatchOptions:
+        return msgspec.json.decode(self.options, type=BatchOptions)
+
+
+class Tables:
+    """The `joey.*` tables of one store."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+        self._is_sqlite = engine.dialect.name == "sqlite"
+        self.clock = (
+            "((julianday('now') - 2440587.5) * 86400.0)"
+            if self._is_sqlite
+            else "extract(epoch from clock_timestamp())::double precision"
+        )
+        """SQL for the database's own time, in seconds since 1970."""
+        self.throttle_end = (
+            "until" if self._is_sqlite else "extract(epoch from until)::double precision"
+        )
+        """SQL for the end of a rate limit, likewise."""
+
+    @property
+    def is_shared(self) -> bool:
+        """The database serves many hosts, and many batches."""
+        return not self._is_sqlite
+
+    def build_instant(self, seconds: str) -> str:
+        """SQL for a moment as columns store it."""
+        return seconds if self._is_sqlite else f"to_timestamp({seconds})"
+
+    def lock_batch(self, connection: sa.Connection, batch_id: str) -> None:
+        """Let nobody change items of a batch until the transaction ends, as SQLite does anyway."""
+        if not self._is_sqlite:
+            for statement in (
+                "select pg_advisory_xact_lock(hashtextextended(:id, 1))",
+                "select 1 from joey.item where batch_id = :id order by id for update",
+            ):
+                connection.execute(sa.text(statement), {"id": batch_id})
+
+    def sql(self, text: str) -> sa.TextClause:
+        return sa.text(_TABLE_RE.sub(r'"joey.\1"', text) if self._is_sqlite else text)
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """One transaction. Raises StoreError."""
+        try:
+            with self.engine.begin() as connection:
+                if self._is_sqlite:
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+        except sa.exc.DBAPIError as error:
+            raise StoreError(f"The database of the batch cannot be used: {error.orig}.") from error
+
+    def query(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
+        try:
+            with self.engine.connect() as connection:
+                return [tuple(row) for row in connection.execute(self.sql(text), values)]
+        except sa.exc.DBAPIError as error:
+            raise StoreError(f"The database of the batch cannot be used: {error.orig}.") from error
+
+    def change(self, text: str, **values: Any) -> int:
+        """How many rows one statement changed."""
+        with self.begin() as connection:
+            return connection.execute(self.sql(text), values).rowcount
+
+    def create(self) -> None:
+        """Make the tables. Raises StoreError: a newer joey has written them."""
+        with self.begin() as connection:
+            for statement in _CREATE:
+                connection.execute(self.sql(statement))
+            found = connection.execute(self.sql("select version from joey.schema")).scalar()
+            if found is None:
+                connection.execute(
+                    self.sql("insert into joey.schema (version) values (:version)"),
+                    {"version": SCHEMA_VERSION},
+                )
+        self.check_version()
+
+    def check_version(self) -> None:
+        """Raises StoreError."""
+        found = self.query("select version from joey.schema")[0][0]
+        if found > SCHEMA_VERSION:
+            raise StoreError(
+                f"This batch was written by a newer joey (schema {found}, this one knows"
+                f" {SCHEMA_VERSION}). Update joey on this machine."
+            )
+
+    def load_batch(self, batch_id: str) -> BatchRow | None:
+        rows = self.query(
+            "select id, options, items, budget, spent, state from joey.batch where id = :id",
+            id=batch_id,
+        )
+        return BatchRow(*rows[0]) if rows else None
+
+    def load_items(self, batch_id: str) -> list[ItemRow]:
+        """In the order of the list."""
+        columns = ", ".join(ItemRow.__struct_fields__)
+        rows = self.query(
+            f"select {columns} from joey.item where batch_id = :batch order by place, id",
+            batch=batch_id,
+        )
+        return [_decode_item(row) for row in rows]
+
+    def load_item(self, batch_id: str, item_id: str) -> ItemRow | None:
+        columns = ", ".join(ItemRow.__struct_fields__)
+        rows = self.query(
+            f"select {columns} from joey.item where batch_id = :batch and id = :id",
+            batch=batch_id,
+            id=item_id,
+        )
+        return _decode_item(rows[0]) if rows else None
+
+    def load_statuses(self, batch_id: str) -> dict[str, ItemStatus]:
+        rows = self.query("select id, status from joey.item where batch_id = :id", id=batch_id)
+        return {row[0]: ItemStatus(row[1]) for row in rows}
+
+    def record_cost(self, batch_id: str, item_id: str, attempt: int, cost: float) -> None:
+        """Set what the current attempt has cost so far, and the batch's sum with it."""
+        with self.begin() as connection:
+            values = {"batch": batch_id, "id": item_id, "attempt": attempt, "cost": cost}
+            where = "where batch_id = :batch and id = :id and attempt = :attempt"
+            before = connection.execute(
+                self.sql(f"select cost from joey.item {where}"), values
+            ).scalar()
+            if before is None or before == cost:
+                return
+            connection.execute(self.sql(f"update joey.item set cost = :cost {where}"), values)
+            connection.execute(
+                self.sql("update joey.batch set spent = spent + :more where id = :batch"),
+                {"batch": batch_id, "more": cost - before},
+            )
+
+    def load_workers(self) -> list[WorkerRow]:
+        seen = "seen" if self._is_sqlite else "extract(epoch from seen)::bigint"
+        rows = self.query(
+            f"select id, host, pid, width, version, {seen} from joey.worker"
+            " where width > 0 order by id"
+        )
+        return [WorkerRow(*row) for row in rows]
+
+
+def _decode_item(row: Sequence[Any]) -> ItemRow:
+    values = dict(zip(ItemRow.__struct_fields__, row, strict=True))
+    return ItemRow(**{**values, "status": ItemStatus(values["status"])})

@@ -1,0 +1,209 @@
+"""Batches in Postgres: workers and connections fail at random, and every item still ends once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.testing.script import Turn, call, pause, usage
+from tests.batch.cluster import ClusterFleet, open_cluster
+from tests.batch.fleet import judge, judge_budget, steps
+from tests.counts import daily
+from tests.postgres import get_cluster
+
+ITEMS, FAULTS = daily(12, 1000), daily(6, 60)
+COMMANDS = 3
+WIDTH = 2
+STOPPED_S = daily(23, 60)
+RESULT = Turn(call("attempt_completion", {"result": "ok"}), usage(input=1000, output=10))
+TERMINATE = """select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()
+    order by random() limit 3"""
+
+
+async def test_two_workers_that_share_only_the_database_drive_a_list(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, steps(2)) as fleet:
+        items = fleet.write_items(
+            [{"id": f"item-{n}", "prompt": f"please do item-{n}."} for n in range(5)]
+            + [{"id": "item-5", "prompt": "please do item-5.", "check": "cat effects.log"}]
+        )
+        queued = await fleet.batch(items, "--no-wait")
+        assert queued.code == 0, queued.stderr
+        homes = [tmp_path / f"home-{n}" for n in range(2)]
+        workers = [await fleet.start_worker("--width", "2", home=home) for home in homes]
+        ended = await fleet.batch(items, "--workers", "0")
+        assert ended.code == 0, ended.stderr
+        assert judge(fleet, 6, 2, interrupted=0) == []
+        copied = (fleet.out / "results.jsonl").read_text().splitlines()
+        assert len(copied) == 6
+        assert (fleet.out / "checks" / "item-5.txt").read_text() == "step1\nstep2\n"
+        assert "+step2" in (fleet.out / "patches" / "item-0.patch").read_text()
+        again = await fleet.batch(items)
+        assert (again.code, len(fleet.server.requests)) == (0, 18)
+        for worker in workers:
+            worker.terminate()
+            await worker.communicate()
+
+
+@pytest.mark.shortened
+@pytest.mark.timeout(daily(240, 7200))
+async def test_faults_at_random_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    chance = random.Random(os.environ.get("JOEY_SEED", "faults"))
+    async with open_cluster(tmp_path, steps(COMMANDS, pause_s=0.2)) as fleet:
+        items = fleet.write_plain_items(ITEMS)
+        options = ("--workers", "4", "--width", str(WIDTH), "--attempts", "3", "--store", fleet.url)
+        command = ("batch", "run", str(items), "-o", str(fleet.out), "-y", *options)
+        coordinator = await fleet.start(*command)
+        reading = asyncio.create_task(coordinator.communicate())
+        faults = interrupted = 0
+        stopped: list[asyncio.Task[None]] = []
+        while faults < FAULTS and not _is_over(fleet):
+            await asyncio.sleep(chance.uniform(*daily((0.5, 1.5), (3, 10))))
+            pids = await asyncio.to_thread(lambda: fleet.worker_pids)
+            running = "select 1 from joey.item where status = 'running'"
+            if not pids or not await asyncio.to_thread(fleet.query, running):
+                continue
+            faults += 1
+            match ("kill", "stop", "kill", "connections", "coordinator")[faults % 5]:
+                case "kill":
+                    interrupted += WIDTH
+                    os.kill(chance.choice(pids), signal.SIGKILL)
+                case "stop":
+                    interrupted += WIDTH
+                    stopped.append(asyncio.create_task(_stop_for_a_while(chance.choice(pids))))
+                case "connections":
+                    interrupted += 3 * WIDTH
+                    await asyncio.to_thread(fleet.query, TERMINATE)
+                case "coordinator":
+                    coordinator.kill()
+                    await reading
+                    coordinator = await fleet.start(*command)
+                    reading = asyncio.create_task(coordinator.communicate())
+        async with asyncio.timeout(daily(180, 3600)):
+            await reading
+            await asyncio.gather(*stopped)
+        log = (fleet.out / "workers.log").read_text()
+        assert judge(fleet, ITEMS, COMMANDS, interrupted) == [], log
+        assert len((fleet.out / "results.jsonl").read_text().splitlines()) == ITEMS
+        assert faults == FAULTS
+        assert coordinator.returncode == 0
+
+
+async def _stop_for_a_while(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(STOPPED_S)
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        return
+
+
+def _is_over(fleet: ClusterFleet) -> bool:
+    statuses = fleet.statuses.values()
+    return len(statuses) == ITEMS and all(status == "done" for status in statuses)
+
+
+@pytest.mark.timeout(180)
+async def test_a_stopped_worker_runs_and_writes_nothing_when_it_wakes_and_says_why(
+    tmp_path: Path,
+) -> None:
+    turns = [steps(2)[0], Turn(pause(3), *steps(2)[1].steps), steps(2)[2]]
+    async with open_cluster(tmp_path, turns) as fleet:
+        items = fleet.write_plain_items(2)
+        await fleet.batch(items, "--no-wait")
+        sleeper = await fleet.start_worker("--width", "2")
+        await fleet.until(lambda: len(fleet.server.requests) == 4)
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        other = await fleet.start_worker("--width", "2", "--until-empty")
+        _, log = await other.communicate()
+        assert other.returncode == 0, log.decode()
+        records = fleet.query("select count(*) from joey.record")
+        requests = len(fleet.server.requests)
+        os.kill(sleeper.pid, signal.SIGCONT)
+        async with asyncio.timeout(60):
+            _, why = await sleeper.communicate()
+        assert sleeper.returncode == 75
+        assert "This process stopped: " in why.decode()
+        assert "Traceback" not in why.decode()
+        assert fleet.query("select count(*) from joey.record") == records
+        assert len(fleet.server.requests) == requests
+        assert judge(fleet, 2, 2, interrupted=2) == []
+
+
+async def test_an_item_whose_host_is_gone_starts_again_on_another_and_says_so(
+    tmp_path: Path,
+) -> None:
+    turns = [steps(2)[0], Turn(pause(1), *steps(2)[1].steps), steps(2)[2]]
+    async with open_cluster(tmp_path, turns) as fleet:
+        items = fleet.write_plain_items(1)
+        await fleet.batch(items, "--no-wait", "--attempts", "1")
+        first = await fleet.start_worker(home=tmp_path / "home-1")
+        await fleet.until(lambda: len(fleet.server.requests) == 2)
+        first.kill()
+        await first.communicate()
+        second = await fleet.start_worker("--until-empty", home=tmp_path / "home-2")
+        _, log = await second.communicate()
+        assert second.returncode == 0, log.decode()
+        lines = [(line["attempt"], line["status"], line["code"]) for line in fleet.lines]
+        assert lines == [(1, "error", "workspace_lost"), (2, "done", "completed")]
+        assert fleet.effects("item-0", attempt=2) == ["step1", "step2"]
+
+
+async def test_an_item_that_kills_its_worker_ends_as_error_and_hurts_no_other(
+    tmp_path: Path,
+) -> None:
+    async with open_cluster(tmp_path, steps(2, pause_s=0.3)) as fleet:
+        rows: list[dict[str, Any]] = [
+            {"id": f"item-{n}", "prompt": f"please do item-{n}."} for n in range(3)
+        ]
+        culprit = {"id": "poison", "prompt": "p", "setup": "kill -9 $PPID"}
+        items = fleet.write_items([*rows[:2], culprit, rows[2]])
+        ended = await fleet.batch(items, "--workers", "1", "--attempts", "2")
+        assert ended.code == 75, ended.stderr
+        assert fleet.statuses == {**{f"item-{n}": "done" for n in range(3)}, "poison": "error"}
+        lines = [line for line in fleet.lines if line["item"] == "poison"]
+        assert [(line["attempt"], line["code"]) for line in lines] == [(1, "died")]
+
+
+async def test_a_total_budget_stops_workers_of_all_homes_and_raising_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with open_cluster(tmp_path, steps(3)) as fleet:
+        items, budget = fleet.write_plain_items(6), 0.012
+        options = ("--workers", "2", "--width", "2")
+        ended = await fleet.batch(items, *options, "--total-budget-usd", str(budget))
+        assert ended.code == 55, ended.stderr
+        assert judge_budget(fleet, budget, at_once=4) == []
+        ended = await fleet.batch(items, *options, "--total-budget-usd", "1")
+        assert ended.code == 0, ended.stderr
+        assert judge(fleet, 6, 3, interrupted=0) == []
+
+
+async def test_a_restart_of_the_server_interrupts_no_item(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, steps(3, pause_s=0.5)) as fleet:
+        items = fleet.write_plain_items(4)
+        running = asyncio.create_task(fleet.batch(items, "--workers", "2", "--width", "2"))
+        await fleet.until(lambda: len(fleet.server.requests) >= 4)
+        await asyncio.to_thread(get_cluster().restart, "immediate")
+        ended = await running
+        log = (fleet.out / "workers.log").read_text()
+        assert ended.code == 0, ended.stderr + log
+        assert judge(fleet, 4, 3, interrupted=4) == [], log
+
+
+async def test_a_newer_schema_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, steps(1)) as fleet:
+        items = fleet.write_plain_items(1)
+        await fleet.batch(items, "--no-wait")
+        fleet.change("update joey.schema set version = 99")
+        worker = await fleet.start_worker("--until-empty")
+        _, refused = await worker.communicate()
+        for error in (refused.decode(), (await fleet.batch(items)).stderr):
+            assert "written by a newer joey (schema 99" in error
+            assert "Traceback" not in error
