@@ -1,0 +1,278 @@
+"""Conversations: to which session a recorded request belongs, and which request it continues.
+
+1. The client gives an id (`clients.find_session_key`).
+2. The request continues an earlier one: its messages begin with all messages of that one, and the
+   reply follows. A request that failed is continued by the same messages, too.
+3. It contains a reply of the model that an earlier one got: a message was edited, the conversation
+   was rewound or condensed.
+4. It is a side request (a title, a summary, a subagent) of a conversation that the same program
+   has at the same time.
+5. Else it begins a session: the same first message twice is two conversations.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from hashlib import sha256
+
+from msgspec import Struct
+
+from joey.core.text import compile_regex
+from joey.proxy.exchange import Exchange
+from joey.proxy.request_blocks import BlockKind, ModelRequestBody, PromptBlock, list_texts
+
+_SIDE_WINDOW_MS = 60_000
+_MIN_QUOTED_CHARS = 3
+_MIN_TEXT_MARK_CHARS = 16
+"""A shorter reply, such as `Done.`, is the same in many conversations."""
+_MAX_SQL_VALUES = 500
+_PROMPT_CHARS = 1000
+_MAX_SIDE_MESSAGES = 2
+"""Of a request for a title or the like; one that is longer is a conversation."""
+_SIDE_PROMPT_RE = compile_regex(
+    r"\btitle\b|\bsummar|\btopic\b|\bnaming\b|\bname for\b|\bmemor(?:y|ies)\b|^quota$"
+    r"|\bsuggest(?:ed|ion)",
+    re.IGNORECASE,
+)
+
+
+class RequestKind(StrEnum):
+    FIRST = "first"
+    NEXT = "next"
+    RETRY = "retry"
+    """The same messages again, after a failure."""
+    EDITED = "edited"
+    """Contains an earlier reply, but not all messages before it."""
+    SIDE = "side"
+    OTHER = "other"
+    """Not a request to a model, or one that could not be read."""
+
+
+class Placement(Struct, frozen=True):
+    """Where a request belongs."""
+
+    session: int | None
+    """None: it begins one."""
+    parent: int | None
+    kind: RequestKind
+    side_of_this: int | None = None
+    """An exchange that had begun the session and turns out to be a side request."""
+
+
+class _Candidate(Struct, frozen=True):
+    exchange: int
+    session: int
+    kind: RequestKind
+    messages: int
+    has_failed: bool
+
+
+def compute_prefix_hashes(messages: Sequence[PromptBlock]) -> list[bytes]:
+    """For each number of messages from the first on, a hash of all of them."""
+    hashes: list[bytes] = []
+    value = b""
+    for block in messages:
+        value = sha256(value + block.digest).digest()[:16]
+        hashes.append(value)
+    return hashes
+
+
+class ConversationFinder:
+    """Finds the place of one request among those that arrived before it."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        exchange: Exchange,
+        request: ModelRequestBody,
+        load_request: Callable[[int], ModelRequestBody | None],
+    ) -> None:
+        self._connection = connection
+        self._exchange = exchange
+        self._request = request
+        self._messages = request.messages
+        self._load_request = load_request
+
+    def find(self, key: str | None, *, is_test: bool) -> Placement:
+        continued = self._find_continued()
+        if key is not None:
+            return self._place_in_keyed_session(key, continued)
+        if continued is not None:
+            return continued
+        side = None if is_test else self._find_side_session()
+        return side or Placement(None, None, RequestKind.FIRST)
+
+    def _find_continued(self) -> Placement | None:
+        hashes = compute_prefix_hashes(self._messages)
+        altered: Placement | None = None
+        """One whose reply the client has changed: a shared reply tells more."""
+        was_answered = False
+        """The same messages got a reply: sent again, they begin another conversation."""
+        for found in self._list_prefix_candidates(hashes):
+            following = self._messages[found.messages :]
+            kind = RequestKind.SIDE if found.kind is RequestKind.SIDE else RequestKind.NEXT
+            if not following:
+                was_answered = was_answered or not found.has_failed
+                if not was_answered:
+                    retry = RequestKind.SIDE if kind is RequestKind.SIDE else RequestKind.RETRY
+                    return Placement(found.session, found.exchange, retry)
+                continue
+            if following[0].role != "assistant":
+                if found.has_failed:
+                    return Placement(found.session, found.exchange, kind)
+                continue
+            if not _collect_leading_marks(following).isdisjoint(self._list_marks(found.exchange)):
+                return Placement(found.session, found.exchange, kind)
+            altered = altered or Placement(found.session, found.exchange, kind)
+        return self._find_shared_reply() or altered
+
+    def _list_prefix_candidates(self, hashes: list[bytes]) -> list[_Candidate]:
+        """Requests whose messages this one begins with: the longest first, then the latest."""
+        found: list[_Candidate] = []
+        for start in range(0, len(hashes), _MAX_SQL_VALUES):
+            part = hashes[start : start + _MAX_SQL_VALUES]
+            rows = self._connection.execute(
+                "SELECT e.id, e.session, e.kind, p.messages,"
+                " e.state != 'done' OR NOT EXISTS (SELECT 1 FROM reply r WHERE r.exchange = e.id)"
+                " FROM prefix p JOIN exchange e ON e.id = p.exchange"
+                f" WHERE p.hash IN ({','.join('?' * len(part))}) AND e.user_agent = ?"
+                " AND (e.at, e.id) < (?, ?)",
+                (*part, self._exchange.user_agent, self._exchange.at, self._exchange.id),
+            )
+            found += [_Candidate(a, b, RequestKind(c), d, bool(f)) for a, b, c, d, f in rows]
+        return sorted(found, key=lambda each: (each.messages, each.exchange), reverse=True)
+
+    def _list_marks(self, exchange: int) -> set[str]:
+        rows = self._connection.execute("SELECT mark FROM reply WHERE exchange = ?", (exchange,))
+        return {mark for (mark,) in rows}
+
+    def _find_shared_reply(self) -> Placement | None:
+        """The latest request whose reply this one contains."""
+        marks = {mark for block in self._messages for mark in block.reply_marks}
+        marks = {mark for mark in marks if _is_telling(mark)}
+        if self._request.continued_reply:
+            marks.add(self._request.continued_reply)
+        best: tuple[int, int, RequestKind] | None = None
+        ordered = sorted(marks)
+        for start in range(0, len(ordered), _MAX_SQL_VALUES):
+            part = ordered[start : start + _MAX_SQL_VALUES]
+            row = self._connection.execute(
+                "SELECT e.id, e.session, e.kind FROM reply r JOIN exchange e ON e.id = r.exchange"
+                f" WHERE r.mark IN ({','.join('?' * len(part))}) AND e.user_agent = ?"
+                " AND (e.at, e.id) < (?, ?) ORDER BY e.at DESC, e.id DESC LIMIT 1",
+                (*part, self._exchange.user_agent, self._exchange.at, self._exchange.id),
+            ).fetchone()
+            if row is not None and (best is None or row[0] > best[0]):
+                best = row
+        if best is None:
+            return None
+        number, session, kind = best
+        if self._request.continued_reply and kind != RequestKind.SIDE:
+            return Placement(session, number, RequestKind.NEXT)
+        is_side = kind == RequestKind.SIDE or self._differs_in_prompt(number)
+        return Placement(session, number, RequestKind.SIDE if is_side else RequestKind.EDITED)
+
+    def _place_in_keyed_session(self, key: str, continued: Placement | None) -> Placement:
+        row = self._connection.execute("SELECT id FROM session WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            is_own = continued is not None and not self._has_key(continued.session)
+            return continued if is_own and continued else Placement(None, None, RequestKind.FIRST)
+        (session,) = row
+        if continued is not None and continued.session == session:
+            return continued
+        main = self._find_main_exchange(session)
+        if main is None:
+            return Placement(session, None, RequestKind.FIRST)
+        other = self._load_request(main)
+        if other is not None and _is_side_request(other, self._request, is_same_program=True):
+            return Placement(session, None, RequestKind.FIRST, side_of_this=main)
+        is_side = self._differs_in_prompt(main)
+        return Placement(session, None, RequestKind.SIDE if is_side else RequestKind.EDITED)
+
+    def _has_key(self, session: int | None) -> bool:
+        sql = "SELECT key IS NOT NULL FROM session WHERE id = ?"
+        row = self._connection.execute(sql, (session,)).fetchone()
+        return bool(row and row[0])
+
+    def _find_main_exchange(self, session: int) -> int | None:
+        row = self._connection.execute(
+            "SELECT id FROM exchange WHERE session = ? AND kind != ? ORDER BY at DESC, id DESC",
+            (session, RequestKind.SIDE),
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+    def _find_side_session(self) -> Placement | None:
+        """The conversation of the same program and moment that this request is about, or that a
+        side request which came a moment earlier is about."""
+        rows = self._connection.execute(
+            "SELECT id, session FROM exchange WHERE user_agent = ? AND user_agent != ''"
+            " AND session > 0 AND kind IN (?, ?, ?, ?)"
+            " AND at + seconds * 1000 >= ? AND (at, id) < (?, ?)"
+            " ORDER BY at DESC, id DESC LIMIT 8",
+            (
+                self._exchange.user_agent,
+                *(RequestKind.FIRST, RequestKind.NEXT, RequestKind.RETRY, RequestKind.EDITED),
+                self._exchange.at - _SIDE_WINDOW_MS,
+                *(self._exchange.at, self._exchange.id),
+            ),
+        ).fetchall()
+        for number, session in rows:
+            other = self._load_request(number)
+            if other is None:
+                continue
+            if _is_side_request(self._request, other):
+                return Placement(session, None, RequestKind.SIDE)
+            if _is_side_request(other, self._request):
+                return Placement(session, None, RequestKind.FIRST, side_of_this=number)
+        return None
+
+    def _differs_in_prompt(self, number: int) -> bool:
+        other = self._load_request(number)
+        if other is None or _list_tool_names(other) == _list_tool_names(self._request):
+            return False
+        return _hash_system(other) != _hash_system(self._request)
+
+
+def _is_side_request(
+    request: ModelRequestBody, main: ModelRequestBody, *, is_same_program: bool = False
+) -> bool:
+    """Whether a request is about a conversation and not part of it: another prompt, fewer tools,
+    and it quotes what the user asked or says that it wants a title or the like. With
+    `is_same_program`, the client itself has said that they belong together."""
+    if len(request.tools) >= max(1, len(main.tools)) or _hash_system(request) == _hash_system(main):
+        return False
+    if is_same_program:
+        return bool(main.tools) and not request.tools
+    texts = [text for block in request.messages for text in list_texts(block)]
+    asked = main.first_user_text.strip()
+    is_quoted = len(asked) >= _MIN_QUOTED_CHARS and any(asked in text for text in texts)
+    is_short = len(request.messages) <= _MAX_SIDE_MESSAGES
+    prompt = [request.system_prompt, *texts[:1], *texts[-1:]] if is_short else texts[-1:]
+    is_about = any(_SIDE_PROMPT_RE.search(text[:_PROMPT_CHARS]) for text in prompt)
+    return (is_quoted or is_about) if main.tools else (is_quoted and is_about)
+
+
+def _collect_leading_marks(messages: Sequence[PromptBlock]) -> frozenset[str]:
+    """Of the reply that these messages begin with, which may be several items."""
+    marks: set[str] = set()
+    for block in messages:
+        if block.role != "assistant":
+            break
+        marks |= block.reply_marks
+    return frozenset(marks)
+
+
+def _is_telling(mark: str) -> bool:
+    kind, _, rest = mark.partition(" ")
+    return kind != "text" or int(rest.partition(" ")[0]) >= _MIN_TEXT_MARK_CHARS
+
+
+def _hash_system(request: ModelRequestBody) -> tuple[bytes, ...]:
+    return tuple(block.digest for block in request.blocks if block.kind is BlockKind.SYSTEM)
+
+
+def _list_tool_names(request: ModelRequestBody) -> list[str]:
+    return [tool.name for tool in request.tools]
