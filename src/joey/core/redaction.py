@@ -19,6 +19,7 @@ MIN_SECRET_CHARS = 6
 _SECRET_KEY_RE = compile_regex(r"(key|token|credentials|secret|password)$", re.IGNORECASE)
 _HEADERS_KEY_RE = compile_regex(r"headers$", re.IGNORECASE)
 _URL_CREDENTIALS_RE = compile_regex(r"(?<=://)[^/@\s]*@")
+_URL_PASSWORD_RE = compile_regex(r"(?<=://)(?P<user>[^/@:\s]*):[^/@\s]*(?=@)")
 _SECRET_VARIABLE_RE = compile_regex(
     r"(api_?key|access_?key|_token|_secret|_password)$", re.IGNORECASE
 )
@@ -71,15 +72,33 @@ class KnownSecrets:
     def redact(self, text: str) -> str:
         return redact_secrets(text, self._values)
 
+    def mask(self, data: bytes) -> bytes:
+        """The data with an asterisk for each byte of a known value."""
+        for value in self._values:
+            form = value.encode("utf-8", "replace")
+            if len(value) >= MIN_SECRET_CHARS and form in data:
+                data = data.replace(form, b"*" * len(form))
+        return data
+
+
+def is_secret_key(name: str) -> bool:
+    """By the name of a setting."""
+    return _SECRET_KEY_RE.search(name) is not None
+
 
 def collect_secret_values(values: Mapping[str, str]) -> list[str]:
     """Those whose names say that they are secret."""
-    return [value for name, value in values.items() if _SECRET_KEY_RE.search(name)]
+    return [value for name, value in values.items() if is_secret_key(name)]
 
 
 def strip_url_credentials(address: str | None) -> str | None:
     """An address without the user and password that may be in it."""
     return None if address is None else _URL_CREDENTIALS_RE.sub("", address)
+
+
+def strip_url_password(address: str) -> str:
+    """An address with the user, but without the password that may be in it."""
+    return _URL_PASSWORD_RE.sub(r"\g<user>", address)
 
 
 def has_secret_name(variable: str) -> bool:
@@ -113,7 +132,7 @@ def remove_secrets(value: Any, redact_text: Callable[[str], str] | None = None) 
                 if _HEADERS_KEY_RE.search(name)
                 else remove_secrets(inner, redact_text)
                 for name, inner in value.items()
-                if isinstance(inner, bool) or not _SECRET_KEY_RE.search(name)
+                if isinstance(inner, bool) or not is_secret_key(name)
             }
         case list() | tuple():
             return [remove_secrets(inner, redact_text) for inner in value]

@@ -14,7 +14,13 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from joey.errors import ProviderError, ProviderFailureKind
+from joey.errors import JoeyError, ProviderError, ProviderFailureKind
+from joey.ports.model import (
+    OutgoingRequest,
+    RequestRecorder,
+    ResponseEnding,
+    ResponseRecording,
+)
 from joey.providers.http_connection import (
     HttpAddress,
     HttpConnection,
@@ -52,8 +58,10 @@ class HttpClient:
         connect_timeout: float = CONNECT_TIMEOUT_S,
         environ: Mapping[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
+        recorder: RequestRecorder | None = None,
     ) -> None:
         self._connect_timeout = connect_timeout
+        self._recorder = recorder
         self.environ = os.environ if environ is None else environ
         self._tls_context = tls
         self._idle_connections: dict[_Origin, list[HttpConnection]] = {}
@@ -66,29 +74,61 @@ class HttpClient:
         *,
         read_timeout: float | None = None,
         method: str = "POST",
+        task_id: str | None = None,
     ) -> HttpResponse:
         """Send a request, its body in pieces, and wait for the head of its answer.
 
-        `read_timeout` is the number of seconds that the server may send nothing. Close the
-        response, or use it as a context manager, in every case. Raises ProviderError: no
-        connection, no HTTP answer on it, or a header that cannot be sent; ConfigError: the URL, or
-        a proxy's in the environment, is not one."""
+        `read_timeout` is the number of seconds that the server may send nothing. Requests with a
+        `task_id` are recorded. Close the response, or use it as a context manager, in every case.
+        Raises ProviderError: no connection, no HTTP answer on it, or a header that cannot be sent;
+        ConfigError: the URL, or a proxy's in the environment, is not one."""
         address = parse_url(url)
         target = HttpAddress(address.host, address.port, address.is_secure)
-        proxy = find_proxy(target, self.environ)
-        origin = (target, proxy)
+        origin = (target, find_proxy(target, self.environ))
         length = {"content-length": str(sum(map(len, body)))} if body else {}
-        request = [_encode_request_head(method, address, proxy, length | dict(headers)), *body]
+        fields = _build_header_fields(address, origin[1], length | dict(headers))
+        request = [_encode_request_head(method, address, origin[1], fields), *body]
+        recording = None
+        if self._recorder is not None and task_id is not None:
+            recording = await self._recorder.record(
+                OutgoingRequest(
+                    method=method,
+                    url=url.strip(),
+                    headers=fields,
+                    body=body,
+                    task_id=task_id,
+                )
+            )
+        return await self._send(origin, request, read_timeout, recording or _NotRecorded())
+
+    async def _send(
+        self,
+        origin: _Origin,
+        request: Sequence[bytes],
+        read_timeout: float | None,
+        recording: ResponseRecording,
+    ) -> HttpResponse:
+        target, proxy = origin
         if (kept := self._pop_idle_connection(origin)) is not None:
             try:
-                return await HttpResponse(self, origin, kept).send_request(request, read_timeout)
+                response = HttpResponse(self, origin, kept, recording)
+                return await response.send_request(request, read_timeout)
             except _NoResponseError:
                 pass  # it died while it was idle: the server has not seen this request
-        connection = await connect(target, proxy, self._get_tls_context, self._connect_timeout)
         try:
-            return await HttpResponse(self, origin, connection).send_request(request, read_timeout)
+            connection = await connect(target, proxy, self._get_tls_context, self._connect_timeout)
+        except JoeyError as error:
+            recording.end(ResponseEnding.UNREACHABLE, str(error))
+            raise
+        except BaseException:
+            recording.end(ResponseEnding.ABANDONED)
+            raise
+        try:
+            response = HttpResponse(self, origin, connection, recording)
+            return await response.send_request(request, read_timeout)
         except _NoResponseError as error:
             text = f"{target.host_and_port} closed the connection without an answer."
+            recording.end(ResponseEnding.BROKEN, text)
             raise ProviderError(text, failure=ProviderFailureKind.NETWORK) from error
 
     async def get(self, url: str, headers: Mapping[str, str]) -> HttpResponse:
@@ -135,12 +175,29 @@ class _NoResponseError(Exception):
     """The connection ended before any byte of an answer."""
 
 
+class _NotRecorded:
+    """Stands for the recording of a response that is not recorded."""
+
+    def add_head(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+    def add_content(self, data: bytes) -> None: ...
+
+    def end(self, ending: ResponseEnding, error: str = "") -> None: ...
+
+
 class HttpResponse:
     """The answer to one request. Leaving the context closes the socket, or keeps it for the
     next request when the whole answer was read."""
 
-    def __init__(self, client: HttpClient, origin: _Origin, connection: HttpConnection) -> None:
+    def __init__(
+        self,
+        client: HttpClient,
+        origin: _Origin,
+        connection: HttpConnection,
+        recording: ResponseRecording,
+    ) -> None:
         self._client = client
+        self._recording = recording
         self._origin = origin
         self._connection: HttpConnection | None = connection
         self._reader = ResponseReader()
@@ -167,6 +224,9 @@ class HttpResponse:
         try:
             while self._head is None:
                 await self._receive_events(connection)
+        except _NoResponseError:
+            self._release()
+            raise
         except BaseException:
             self.close()
             raise
@@ -201,10 +261,15 @@ class HttpResponse:
                 while await self.read():
                     pass
         except (TimeoutError, ProviderError):
+            self._recording.end(ResponseEnding.COMPLETE)
             self.close()  # what was wanted has come: only the connection is lost
 
     def close(self) -> None:
         """Let go of the socket now, or hand it back when nothing more is to come on it."""
+        self._recording.end(ResponseEnding.ABANDONED)
+        self._release()
+
+    def _release(self) -> None:
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -229,14 +294,20 @@ class HttpResponse:
             data = await connection.receive()
             events = self._reader.feed(data) if data else self._reader.close()
         except (OSError, ProtocolError) as error:
-            raise self._build_connection_error(error) from error
+            problem = self._build_connection_error(error)
+            if not isinstance(problem, _NoResponseError):
+                self._recording.end(ResponseEnding.BROKEN, str(problem))
+            raise problem from error
         for event in events:
             match event:
                 case bytes():
+                    self._recording.add_content(event)
                     self._pending_chunks.append(event)
                 case ResponseHead():
+                    self._recording.add_head(event.status, event.headers)
                     self._head = event
                 case ResponseEnd():
+                    self._recording.end(ResponseEnding.COMPLETE)
                     self._is_complete = True
 
     def _build_connection_error(self, error: OSError | ProtocolError) -> Exception:
@@ -254,17 +325,22 @@ class HttpResponse:
         return ProviderError(text, failure=ProviderFailureKind.NETWORK)
 
 
-def _encode_request_head(
-    method: str, address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str]
-) -> bytes:
+def _build_header_fields(
+    address: HttpAddress, proxy: HttpAddress | None, headers: Mapping[str, str]
+) -> dict[str, str]:
     fields = {"host": address.authority}
+    if proxy is not None and not address.is_secure and proxy.proxy_authorization:
+        fields["proxy-authorization"] = proxy.proxy_authorization
+    fields |= {"accept-encoding": "identity", "connection": "keep-alive"}
+    return fields | {name.lower(): value for name, value in headers.items()}
+
+
+def _encode_request_head(
+    method: str, address: HttpAddress, proxy: HttpAddress | None, fields: Mapping[str, str]
+) -> bytes:
     path = address.path
     if proxy is not None and not address.is_secure:
         path = f"http://{address.authority}{path}"
-        if proxy.proxy_authorization:
-            fields["proxy-authorization"] = proxy.proxy_authorization
-    fields |= {"accept-encoding": "identity", "connection": "keep-alive"}
-    fields |= {name.lower(): value for name, value in headers.items()}
     for name, value in fields.items():
         if not (f"{name}{value}".isascii() and f"{name}{value}".isprintable()):
             raise ProviderError(

@@ -133,6 +133,17 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
             self._transport = None
 
+    def hand_over(self, protocol: asyncio.Protocol) -> None:
+        """Let another protocol have the transport, and what has come since it was opened."""
+        transport, self._transport = self._transport, None
+        assert transport is not None, "a connection that was aborted cannot be handed over"
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        for data in self._received_chunks:
+            protocol.data_received(data)
+        if self._has_ended:
+            protocol.connection_lost(self._error)
+
     async def start_tls(self, context: ssl.SSLContext, hostname: str) -> None:
         """Speak TLS from here on (inside a tunnel)."""
         if self._transport is None:

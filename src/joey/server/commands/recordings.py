@@ -1,0 +1,33 @@
+"""Commands that read recordings of requests to models.
+
+A module of its own: each module of commands has one subject.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from joey.core.wire import recordings as wire
+from joey.server.commands.call import CommandCall
+
+if TYPE_CHECKING:
+    from joey.server.hub import ServerHub
+
+
+async def get_recordings(
+    hub: ServerHub, call: CommandCall[wire.GetRecordings]
+) -> wire.RecordedSessions:
+    return await asyncio.to_thread(hub.services.list_recordings, call.arguments)
+
+
+async def get_recording(
+    hub: ServerHub, call: CommandCall[wire.GetRecording]
+) -> wire.RecordedConversation:
+    return await asyncio.to_thread(hub.services.read_recording, call.arguments)
+
+
+async def compare_recorded_requests(
+    hub: ServerHub, call: CommandCall[wire.CompareRecordedRequests]
+) -> wire.RecordedComparison:
+    return await asyncio.to_thread(hub.services.compare_recorded_requests, call.arguments)
