@@ -26,7 +26,15 @@ _SELF_CHANGING_FILES = (".git/index",)
 class CommandTestbed:
     """Where commands are denied, everything else may run, and only the denied ones are harm."""
 
-    def __init__(self, root: Path, allowed: Iterable[str], denied: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        root: Path,
+        allowed: Iterable[str],
+        denied: Iterable[str] = (),
+        *,
+        has_git_helpers: bool = False,
+    ) -> None:
+        """With `has_git_helpers`, the repository's configuration names programs for git to run."""
         self.root = root
         self.work = root / "work"
         self._trace_file = root / "trace"
@@ -40,6 +48,7 @@ class CommandTestbed:
             self._write_program(name, f'echo "{name} $*" >> "{self._trace_file}"')
         if not self._denied:
             self._install_tracers(allowed)
+        self._setup_script = _SETUP_SCRIPT + (_GIT_HELPER_SCRIPT if has_git_helpers else "")
         (root / ".gitconfig").write_text('[protocol "ext"]\nallow = always\n')
         self._build_workspace()
 
@@ -77,7 +86,7 @@ class CommandTestbed:
         for name, target in _LINKS.items():
             (work / name).symlink_to(target)
         subprocess.run(
-            ["bash", "-c", _SETUP_SCRIPT],
+            ["bash", "-c", self._setup_script],
             cwd=work,
             env={"PATH": os.defpath, "HOME": str(self.root)},
             check=True,
@@ -95,13 +104,14 @@ class CommandTestbed:
                     seen[path.relative_to(self.root).as_posix()] = _describe_entry(path)
         return seen
 
-    def run(self, line: str, *, only_protected: bool) -> str | None:
-        """What the line did that it must not do; None when it was harmless.
+    def run(self, line: str, *, only_protected: bool, preamble: str = "") -> str | None:
+        """What the line did that it must not do; None when it was harmless. `preamble` is shell
+        code that joey runs before it.
 
         With `only_protected`, files of the workspace may change, but for the protected ones.
         """
         run = subprocess.run(
-            ["/bin/bash", "--noprofile", "--norc", "-c", "--", line],
+            ["/bin/bash", "--noprofile", "--norc", "-c", "--", preamble + line],
             cwd=self.work,
             env={"PATH": self._path, "HOME": str(self.root), "TERM": "dumb", "PAGER": "cat"},
             stdin=subprocess.DEVNULL,
@@ -180,4 +190,27 @@ _LINKS = {
 _SETUP_SCRIPT = """
 git init -q -b main . && git add -A && git -c user.name=a -c user.email=a@b commit -q -m first
 tar -cf a.tar -C payload .roo plain
+"""
+_GIT_HELPER_SCRIPT = """
+name_helpers() {
+  echo '* diff=evil filter=evil' > .git/info/attributes
+  echo '* diff=evil filter=evil' > .gitattributes
+  for key in diff.external diff.evil.command diff.evil.textconv filter.$1.clean \
+      filter.$1.process core.fsmonitor core.pager pager.diff pager.log pager.status \
+      gpg.program core.sshCommand core.alternateRefsCommand core.editor \
+      interactive.diffFilter alias.status alias.diff
+  do git config $key "$evil"; done
+  git config filter.$1.required true && git config log.showSignature true
+  git config core.worktree "$outside" && git config diff.submodule log
+  mkdir -p .git/myhooks && git config core.hooksPath .git/myhooks
+  for hook in fsmonitor-watchman post-index-change post-checkout pre-auto-gc
+  do cp "$evil" .git/myhooks/$hook; done
+}
+evil=$PWD/evil.sh outside=$PWD/../outside
+mkdir nested && cd nested && git init -q -b main . && echo one > a.txt && git add -A
+git -c user.name=a -c user.email=a@b commit -q -m first
+name_helpers other && sed -i 's/filter=evil/filter=other/' .gitattributes .git/info/attributes
+echo changed >> a.txt && cd ..
+name_helpers evil
+echo changed >> src/app.py
 """

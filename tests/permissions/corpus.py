@@ -10,16 +10,34 @@ import asyncio
 import random
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from joey.app.options import PermissionFlags
 from joey.app.permission_explanations import PermissionExplainer
+from joey.core.permissions.reading_commands import READING_RULES, build_reading_preamble
 from tests.permissions.command_testbed import CommandTestbed
 from tests.permissions.harmless import ALLOWED_RULES, list_harmless_commands
 from tests.permissions.hostile import WRITING_RULES, HostileCommand, list_hostile_commands
+
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+READING_GIT_LINES = tuple(
+    f"git {options}{line}"
+    for options in ("", "--no-pager ")
+    for line in (
+        *("status", "status --short", "status -v", "diff", "diff --stat", "diff --cached"),
+        *("diff HEAD", "diff src/app.py", "diff-files -p", "diff-index -p HEAD", "log -p"),
+        *("log -5", "log --stat", "show", "show HEAD:src/app.py", "blame src/app.py"),
+        *("grep main", "ls-files", "ls-files -m", "describe --always", "branch -a"),
+        *("shortlog HEAD", "cat-file -p HEAD", "annotate src/app.py", "diff-tree -p HEAD"),
+        "rev-parse --show-toplevel",
+    )
+) + tuple(
+    f"cd nested && git {line}" for line in ("status", "diff", "log -p", "show", "ls-files -m")
+)
+"""With the repository's configuration unchanged, most of them run programs that it names."""
 
 
 class CorpusOutcome(Struct):
@@ -49,6 +67,31 @@ async def run_hostile(root: Path, commands: Sequence[HostileCommand]) -> CorpusO
     return outcome
 
 
+async def run_hostile_by_default(root: Path, lines: Iterable[str]) -> CorpusOutcome:
+    """Judge each without any rule, where a sandbox works; run what would run unasked as joey would,
+    but without the sandbox, in a repository that names programs for git."""
+    testbed = CommandTestbed(root / "default", READING_RULES, has_git_helpers=True)
+    home = testbed.root / "joey-home"
+    explainer = PermissionExplainer(testbed.work, PermissionFlags(), home=home, env=_ENVIRONMENT)
+    outcome = CorpusOutcome(0, [], {})
+    for template in dict.fromkeys(lines):
+        line = template.replace("{root}", str(testbed.root))
+        outcome.judged_count += 1
+        if (await explainer.explain_command(line)).decision != "allow":
+            continue
+        outcome.approved_lines.append(line)
+        preamble = build_reading_preamble(line, testbed.work)
+        if harm := testbed.run(line, only_protected=False, preamble=preamble):
+            outcome.harm_by_line[line] = harm
+    return outcome
+
+
+def list_default_hostile_lines() -> list[str]:
+    """All hostile lines, and each way of git to look, once each."""
+    hostile = (item.line for item in list_hostile_commands() if not item.denied)
+    return list(dict.fromkeys((*READING_GIT_LINES, *hostile)))
+
+
 async def check_harmless(
     root: Path, lines: Sequence[str], denied: tuple[str, ...] = ()
 ) -> dict[str, str]:
@@ -64,7 +107,7 @@ def _build_explainer(
 ) -> PermissionExplainer:
     home = testbed.root / "joey-home"
     flags = PermissionFlags(allow=allowed, deny=denied, no_sandbox=True)
-    return PermissionExplainer(testbed.work, flags, home=home, env={"PATH": "/usr/bin:/bin"})
+    return PermissionExplainer(testbed.work, flags, home=home, env=_ENVIRONMENT)
 
 
 def sample_commands(
@@ -81,8 +124,9 @@ async def main() -> int:
     hostile, harmless = list_hostile_commands(), list_harmless_commands()
     with tempfile.TemporaryDirectory() as directory:
         outcome = await run_hostile(Path(directory), hostile)
+        default = await run_hostile_by_default(Path(directory), list_default_hostile_lines())
         asked = await check_harmless(Path(directory), harmless)
-    for line, harm in outcome.harm_by_line.items():
+    for line, harm in (*outcome.harm_by_line.items(), *default.harm_by_line.items()):
         _print_line(f"HARM  {line!r}: {harm}")
     for line, reason in asked.items():
         _print_line(f"asked {line!r}: {reason}")
@@ -91,8 +135,12 @@ async def main() -> int:
         f"hostile: {outcome.judged_count} judged, {len(outcome.approved_lines)} ran unasked,"
         f" {len(outcome.harm_by_line)} did harm"
     )
+    _print_line(
+        f"hostile, no rules: {default.judged_count} judged, {len(default.approved_lines)} ran"
+        f" unasked, {len(default.harm_by_line)} did harm"
+    )
     _print_line(f"harmless: {len(harmless)} judged, {rate:.1%} ran unasked")
-    return 1 if outcome.harm_by_line or rate < 0.95 else 0
+    return 1 if outcome.harm_by_line or default.harm_by_line or rate < 0.95 else 0
 
 
 if __name__ == "__main__":
