@@ -121,3 +121,16 @@ async def test_each_command_has_its_own_way_out_and_background_ones_keep_it(
             settings=Settings(sandbox_network=(f"localhost:{port}",)),
         )
     assert asked == ["/early", "/late"]
+
+
+async def test_commands_reach_configured_registries_and_no_others(harness: SandboxHarness) -> None:
+    with site() as (port, asked), site() as (other, not_asked):
+        (harness.workspace / "fetch.py").write_text(FETCH, encoding="utf-8")
+        (harness.home / ".npmrc").write_text(f"registry=http://localhost:{port}/\n")
+        line = f"/usr/bin/python3 fetch.py http://localhost:{port}/a http://localhost:{other}/b"
+        (fetched,) = await harness.run(line, settings=Settings(sandbox_network="registries"))
+    assert not not_asked
+    if not harness.is_full:
+        assert "sandboxNetwork names hosts" in fetched.error
+        return
+    assert asked == ["/a"] and "hello" in fetched.output and "refused localhost" in fetched.output

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from joey.config.settings import load_settings
 from joey.core.permissions.hosts import (
     AllowedHost,
+    NetworkSetting,
     intersect_hosts,
     is_public_address,
     normalize_host,
@@ -122,10 +123,16 @@ def test_addresses_of_this_machine_and_of_private_nets_are_not_public(address: s
         (("*.a.example",), ("x.a.example",), ("x.a.example",)),
         (("x.a.example:8080",), ("*.a.example",), "off"),
         (("x.a.example:80",), ("*.a.example",), ("x.a.example:80",)),
+        ("all", "registries", "registries"),
+        ("registries", "registries", "registries"),
+        ("registries", ("a.example",), "off"),
+        (("a.example",), "registries", "off"),
+        (("registries", "a.example"), ("a.example", "b.example"), ("a.example",)),
+        (("registries", "a.example"), "registries", "registries"),
     ],
 )
 def test_a_project_can_only_take_away(
-    own: str | tuple[str, ...], requested: str | tuple[str, ...], both: str | tuple[str, ...]
+    own: NetworkSetting, requested: NetworkSetting, both: NetworkSetting
 ) -> None:
     assert intersect_hosts(own, requested) == both
 

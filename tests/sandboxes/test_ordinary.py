@@ -9,7 +9,9 @@ from signal import SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGXFSZ
 
 import pytest
 
+from joey.core.permissions.reading_commands import build_reading_preamble
 from joey.core.settings import Settings
+from tests.front.test_reading_commands import make_hostile_repository
 from tests.sandboxes.actor import CommandStep
 from tests.sandboxes.conftest import SandboxHarness, on_diagonal
 from tests.sandboxes.test_hostile import there
@@ -35,6 +37,20 @@ async def test_git_keeps_working_in_a_repository(harness: SandboxHarness) -> Non
     assert said[0].output == "Personfirst\n"
     assert "1 insertion" in said[1].output
     assert "* other" in said[2].output
+
+
+@on_diagonal
+@pytest.mark.requirement("permissions:commands:reading")
+async def test_git_looks_at_a_repository_without_the_programs_that_it_names(
+    harness: SandboxHarness,
+) -> None:
+    make_hostile_repository(harness.workspace)
+    command = "git status --short && git diff"
+    preamble = build_reading_preamble(command, harness.workspace)
+    switched_off, unchanged = await harness.run(preamble + command, "git diff")
+    assert switched_off.output.startswith(" M a.txt\n"), switched_off
+    assert "+two" in switched_off.output
+    assert "+two" not in unchanged.output
 
 
 @on_diagonal

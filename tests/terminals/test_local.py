@@ -43,6 +43,33 @@ async def test_the_end_is_the_true_exit_code_or_signal(
     assert (await finished(terminal, command, tmp_path))[0] == end
 
 
+PIPELINE_NOTE = "[joey: exit codes of the pipeline: {}. The last one is that of the command.]\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "output"),
+    [
+        ("python3 -c 'raise SystemExit(3)' | tail -5", 0, PIPELINE_NOTE.format("3 0")),
+        ("cd . && (echo a; make -f none 2>&-) | head -1", 0, "a\n" + PIPELINE_NOTE.format("2 0")),
+        ("make -f none 2>/dev/null | grep x", 1, PIPELINE_NOTE.format("2 1")),
+        ("! make -f none 2>/dev/null | cat", 1, PIPELINE_NOTE.format("2 0")),
+        ("IFS=0; make -f none 2>/dev/null | cat  # end", 0, PIPELINE_NOTE.format("2 0")),
+        ("python3 -c 'print(1)' | tail -5", 0, "1\n"),
+        ("yes | head -1", 0, "y\n"),
+        ("grep nothing /dev/null | cat", 0, ""),
+        ("set -o pipefail; make -f none 2>/dev/null | cat", 2, ""),
+        ("exec 2>err; make -f none | cat", 0, ""),
+        ("make -f none 2>/dev/null | cat; exit 7", 7, ""),
+        ("make -f none 2>/dev/null | cat; echo $#", 0, "0\n"),
+        ("cat <<X | make -f none 2>/dev/null | cat\nset\nX", 0, ""),
+    ],
+)
+async def test_a_failure_that_a_pipeline_hides_is_reported(
+    terminal: LocalTerminal, tmp_path: Path, command: str, exit_code: int, output: str
+) -> None:
+    assert await finished(terminal, command, tmp_path) == (CommandExit(exit_code), output)
+
+
 async def test_both_outputs_come_in_the_order_they_were_written(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:

@@ -11,7 +11,10 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
+from typing import TYPE_CHECKING
 
+from joey.core.check_commands import hides_failures
+from joey.core.permissions.hosts import NetworkSetting
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
 from joey.execution.command_environment import build_command_environment
@@ -22,6 +25,9 @@ from joey.system.subprocess import (
     find_processes,
     terminate_processes,
 )
+
+if TYPE_CHECKING:
+    from joey.core.permissions.network import RegistryHost
 
 KILL_GRACE_S = 2.0
 EXIT_GRACE_S = 0.2
@@ -67,6 +73,9 @@ class LocalTerminal:
         cwd: Path,
         artifact: Path | None,
         on_output: Callable[[str], None] | None = None,
+        network: NetworkSetting | None = None,
+        *,
+        preamble: str = "",
     ) -> RunningCommand:
         self._discard_finished()
         self._started_count += 1
@@ -74,12 +83,15 @@ class LocalTerminal:
         running = LocalCommand(
             command, cwd, marker, artifact, on_output, self._kill_grace_s, self._exit_grace_s
         )
-        await self._spawn(running, marker)
+        await self._spawn(running, marker, network, preamble)
         self._commands.append(running)
         return running
 
     async def get_sandbox_report(self) -> SandboxReport | None:
         return None if self._sandbox is None else await self._sandbox.probe()
+
+    async def find_registries(self) -> tuple[RegistryHost, ...]:
+        return () if self._sandbox is None else await self._sandbox.find_registries()
 
     def is_hidden(self, path: Path) -> bool:
         return self._sandbox is not None and self._sandbox.is_hidden(path)
@@ -113,12 +125,16 @@ class LocalTerminal:
                 command.close_confined_process()
         self._commands = [command for command in self._commands if not command.can_discard]
 
-    async def _spawn(self, running: LocalCommand, marker: str) -> None:
+    async def _spawn(
+        self, running: LocalCommand, marker: str, network: NetworkSetting | None, preamble: str
+    ) -> None:
         env = {**self._env, MARKER_VARIABLE: f"{self._outer_markers}:{marker}".lstrip(":")}
-        shell = (*self._shell_arguments, running.command)
+        shell = (*self._shell_arguments, preamble + self._add_pipeline_report(running.command))
         try:
             if self._sandbox is not None:
-                running.confined_process = await self._sandbox.confine(shell, running.cwd, env)
+                running.confined_process = await self._sandbox.confine(
+                    shell, running.cwd, env, network
+                )
             if running.confined_process is not None:
                 await running.confined_process.start(running)
                 return
@@ -132,6 +148,19 @@ class LocalTerminal:
         except BaseException:
             await running.abort_start()
             raise
+
+    def _add_pipeline_report(self, command: str) -> str:
+        is_bash = Path(self._shell_arguments[0]).name == "bash"
+        return command + _PIPELINE_REPORT if is_bash and hides_failures(command) else command
+
+
+_PIPELINE_REPORT = """
+set -- "$?" "${PIPESTATUS[@]}"; IFS=' '; for joey_code in "${@:2:$#-2}"; do
+case $joey_code in 0 | 141) ;; *)
+echo "[joey: exit codes of the pipeline: ${*:2}. The last one is that of the command.]" >&2
+break ;; esac; done; exit "$1"
+"""
+"""Tells of a program that failed before the last one of a pipeline; 141 is SIGPIPE."""
 
 
 def find_shell(path: str | None) -> tuple[str, ...]:

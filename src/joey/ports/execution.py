@@ -17,6 +17,9 @@ from joey.core.permissions.shell import CommandChain
 if TYPE_CHECKING:
     from asyncio import SubprocessProtocol
 
+    from joey.core.permissions.hosts import NetworkSetting
+    from joey.core.permissions.network import RegistryHost
+
 
 class CommandExit(Struct, frozen=True):
     exit_code: int | None
@@ -87,9 +90,13 @@ class Terminal(Protocol):
         cwd: Path,
         artifact: Path | None,
         on_output: Callable[[str], None] | None = None,
+        network: NetworkSetting | None = None,
+        *,
+        preamble: str = "",
     ) -> RunningCommand:
-        """Run `command` with bash, stdin closed, both outputs merged. `artifact` receives every
-        byte of the output. `on_output` gets decoded text as it comes."""
+        """Run `command` with bash, stdin closed, both outputs merged; `preamble` is shell code
+        that runs before it. `artifact` receives every byte of the output. `on_output` gets decoded
+        text as it comes. `network` is what it may reach; None: what the settings say."""
 
     @property
     def background_commands(self) -> Sequence[RunningCommand]:
@@ -103,6 +110,9 @@ class Terminal(Protocol):
 
     async def get_sandbox_report(self) -> SandboxReport | None:
         """How far commands are confined here; None when the user has switched that off."""
+
+    async def find_registries(self) -> tuple[RegistryHost, ...]:
+        """The hosts that `registries` stands for; none without a sandbox."""
 
     def is_hidden(self, path: Path) -> bool:
         """Whether the path exists, but not for sandboxed commands."""
@@ -167,10 +177,18 @@ class Sandbox(Protocol):
     async def probe(self) -> SandboxReport:
         """What works here; tried once in a process, when it is first asked."""
 
+    async def find_registries(self) -> tuple[RegistryHost, ...]:
+        """The hosts that `registries` stands for; programs are asked, which may take a second."""
+
     async def confine(
-        self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+        self,
+        shell: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        network: NetworkSetting | None = None,
     ) -> ConfinedProcess | None:
-        """How to start `shell` in `cwd`; None when nothing works here and a user may decide. Raises
+        """How to start `shell` in `cwd`, with the network of the settings unless another one is
+        given; None when nothing works here and a user may decide. Raises
         ToolError: it may not run unconfined, or `cwd` is not to be seen from inside."""
 
     def is_hidden(self, path: Path) -> bool:

@@ -3,22 +3,28 @@
 `packages.example` is that host alone, `*.mirror.example` all below that name and not the name
 itself, and `localhost:8080` one port of it; without a port 80 and 443 are meant. Addresses are
 reached only if they are listed as such. Ambiguous entries are rejected, in the list as in a
-request.
+request, and so are names without a dot, which are slips of words such as `off`. The entry
+`registries` stands for the hosts that package managers and git remotes are configured with.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from joey.core.text import compile_regex
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from ipaddress import IPv4Address, IPv6Address
 
     IpAddress = IPv4Address | IPv6Address
 
+NetworkChoice = Literal["off", "registries", "all"]
+NetworkSetting = NetworkChoice | tuple[str, ...]
+"""What commands may reach: `sandboxNetwork`."""
+REGISTRIES: Literal["registries"] = "registries"
 WEB_PORTS = (80, 443)
 _HOST_LABEL_RE = compile_regex(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _NUMERIC_LABEL_RE = compile_regex(r"\d+|0x[0-9a-f]*")
@@ -59,6 +65,32 @@ class AllowedHost(Struct, frozen=True):
         return is_same or (self.is_wildcard and entry.name.endswith(f".{self.name}"))
 
 
+class NetworkOrigin(Struct, frozen=True):
+    """Where a task has its network setting from, and how far it may go."""
+
+    user_setting: NetworkSetting | None = None
+    """The one in the user's file when the task's was chosen; None: when the task was opened."""
+    is_pinned: bool = False
+    """A flag or a client has chosen: the user's file can only take away."""
+    ceiling: NetworkSetting = "all"
+    """What the project allows."""
+
+
+class CommandNetwork(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What a command may reach, and what a user may add with the answer."""
+
+    setting: NetworkSetting = "off"
+    """That of the command, with the registries as hosts: `off`, `all` or a list."""
+    can_open: bool = False
+    """A yes may open the whole network for this command."""
+    offered_hosts: tuple[str, ...] = ()
+    """Hosts that a yes may allow in this directory."""
+    limitation: str = ""
+    """Why hosts are not offered, or cannot be told apart."""
+    is_retry: bool = False
+    """The command has failed for lack of network; a yes runs it again."""
+
+
 def parse_host(entry: str) -> AllowedHost:
     """An entry of `sandboxNetwork`. Raises ValueError: with what is wrong about it."""
     shown = f"`{entry[:80]}` in `sandboxNetwork`"
@@ -77,26 +109,71 @@ def parse_host(entry: str) -> AllowedHost:
         )
     if is_wildcard and "." not in plain:
         raise ValueError(f"{shown} would allow everybody; `all` opens the whole network")
+    if "." not in plain and ":" not in plain and plain != "localhost":
+        raise ValueError(
+            f"{shown} is not a host: a name has a dot, unless it is `localhost`. Or write `off`,"
+            " `registries` or `all`"
+        )
     if port is not None and not 0 < port < 65536:
         raise ValueError(f"{shown} has a port that cannot be")
     return AllowedHost(plain, port, is_wildcard)
 
 
-def intersect_hosts(
-    own: str | tuple[str, ...], restriction: str | tuple[str, ...]
-) -> str | tuple[str, ...]:
-    """What both allow; either may also be `off` or `all`."""
+def check_network(setting: NetworkSetting) -> None:
+    """Raises ValueError: with what is wrong about it."""
+    if isinstance(setting, str):
+        if setting not in ("off", REGISTRIES, "all"):
+            raise ValueError(
+                "`sandboxNetwork` can be `off`, `registries`, `all` or a list of hosts"
+            )
+        return
+    for each in setting:
+        if each != REGISTRIES:
+            parse_host(each)
+
+
+def list_entries(setting: NetworkSetting) -> tuple[str, ...]:
+    """The entries of a setting that is neither `off` nor `all`, which have none."""
+    if setting == REGISTRIES:
+        return (REGISTRIES,)
+    return () if isinstance(setting, str) else setting
+
+
+def join_entries(entries: Iterable[str]) -> NetworkSetting:
+    """The setting that has these entries, each once."""
+    unique = tuple(dict.fromkeys(entries))
+    return REGISTRIES if unique == (REGISTRIES,) else unique or "off"
+
+
+def add_host(setting: NetworkSetting, host: str) -> NetworkSetting:
+    """The setting with one more host; `all` has every one."""
+    return setting if setting == "all" else join_entries((*list_entries(setting), host))
+
+
+def format_network(setting: NetworkSetting) -> str:
+    """`off`, `all`, `registries` or the hosts."""
+    return setting if isinstance(setting, str) else ", ".join(setting) or "no hosts found"
+
+
+def intersect_hosts(own: NetworkSetting, restriction: NetworkSetting) -> NetworkSetting:
+    """What both allow. `registries` and a host have nothing in common: what the registries are is
+    known only when a command runs."""
     if own == "off" or restriction == "off":
         return "off"
-    if isinstance(own, str):
+    if own == "all":
         return restriction or "off"
-    if isinstance(restriction, str):
+    if restriction == "all":
         return own
-    mine = [(entry, parse_host(entry)) for entry in own]
-    theirs = [(entry, parse_host(entry)) for entry in restriction]
-    common = [entry for entry, host in mine if any(each.covers(host) for _, each in theirs)]
-    common += [entry for entry, host in theirs if any(each.covers(host) for _, each in mine)]
-    return tuple(dict.fromkeys(common)) or "off"
+    mine, theirs = list_entries(own), list_entries(restriction)
+    common = [entry for entry in mine if any(_covers(each, entry) for each in theirs)]
+    common += [entry for entry in theirs if any(_covers(each, entry) for each in mine)]
+    return join_entries(common)
+
+
+def _covers(entry: str, other: str) -> bool:
+    if REGISTRIES in (entry, other):
+        return entry == other
+    return parse_host(entry).covers(parse_host(other))
 
 
 def split_port(text: str) -> tuple[str, int | None]:

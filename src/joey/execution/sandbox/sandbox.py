@@ -15,7 +15,6 @@ import asyncio
 import errno
 import logging
 import os
-import resource
 import shutil
 import tempfile
 import threading
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from joey.core.path_access import PathAccess
+from joey.core.permissions.hosts import REGISTRIES, NetworkSetting, list_entries
 from joey.core.protected_paths import is_protected
 from joey.core.settings import Settings
 from joey.errors import ToolError
@@ -38,6 +38,8 @@ from joey.ports.workspace import Boundary
 from joey.system.subprocess import MARKER_VARIABLE
 
 if TYPE_CHECKING:
+    from joey.core.permissions.network import RegistryHost
+    from joey.execution.registries import RegistryFinder
     from joey.execution.sandbox.filesystem import FilesystemLayout, PathView
     from joey.execution.sandbox.forkserver_client import ForkServerManager
     from joey.execution.sandbox.protected_files import ProtectedPaths
@@ -52,12 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MAX_ARGUMENT_BYTES = 128 * 1024
-"""What the kernel takes as one argument."""
-_CACHE_PLACES = {"npm_config_cache": "/npm", "GOCACHE": "/go-build", "UV_CACHE_DIR": "/uv"}
-"""Caches that tools cannot do without writing: they get one of the task's own."""
-_OFFLINE_VARIABLES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "0"}
-"""Package managers retry for minutes where no attempt can succeed."""
 _TEMP_PREFIX = "joey-commands-"
 CANARY_TEMP_PREFIX = "joey-canary-"
 _OWN_WRITES_FILE = "written"
@@ -120,6 +116,7 @@ class LocalSandbox:
         self._layout_expires_at = 0.0
         self._lazy_state_lock = threading.Lock()
         self._scanner: ProtectedPathScanner | None = None
+        self._registry_finder: RegistryFinder | None = None
         self._has_warned_incomplete_scan = False
         self._fork_server_manager: ForkServerManager | None = None
         self._prewarm_task: asyncio.Task[None] | None = None
@@ -172,8 +169,24 @@ class LocalSandbox:
                 return True  # Where it leads to is for commands to find out.
         return True
 
+    async def find_registries(self) -> tuple[RegistryHost, ...]:
+        if self._registry_finder is None:
+            from joey.execution.registries import RegistryFinder  # loaded on need
+            from joey.execution.sandbox.filesystem import PathView
+
+            views = self._get_layout().views
+            writable = [path for path, view in views.items() if view is PathView.WRITE]
+            self._registry_finder = RegistryFinder(
+                self._config.workspace, self._config.env, writable
+            )
+        return await self._registry_finder.find_hosts()
+
     async def confine(
-        self, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+        self,
+        shell: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        network: NetworkSetting | None = None,
     ) -> ConfinedProcess | None:
         found = await self._find_available()
         if found.backend is None:
@@ -182,7 +195,13 @@ class LocalSandbox:
                     f"Commands may run in a sandbox only. {explain_no_sandbox(found.report)}"
                 )
             return None
-        preparation = asyncio.to_thread(self._choose_preparation(found.backend), shell, cwd, env)
+        network = self._settings.sandbox_network if network is None else network
+        if REGISTRIES in list_entries(network):
+            from joey.core.permissions.network import expand_registries
+
+            network = expand_registries(network, await self.find_registries())
+        prepare = self._choose_preparation(found.backend)
+        preparation = asyncio.to_thread(prepare, shell, cwd, env, network)
         task = asyncio.get_running_loop().create_task(preparation)
         self._confine_tasks.add(task)
         task.add_done_callback(self._handle_confine_done)
@@ -190,7 +209,7 @@ class LocalSandbox:
 
     def _choose_preparation(
         self, backend: SandboxBackend | Seatbelt
-    ) -> Callable[[Sequence[str], Path, Mapping[str, str]], ConfinedProcess]:
+    ) -> Callable[[Sequence[str], Path, Mapping[str, str], NetworkSetting], ConfinedProcess]:
         from joey.execution.sandbox.seatbelt import Seatbelt
 
         if isinstance(backend, Seatbelt):
@@ -198,8 +217,11 @@ class LocalSandbox:
         fork_server = self._get_fork_server_manager()
         fork_server.start_server()
 
-        def prepare(shell: Sequence[str], cwd: Path, env: Mapping[str, str]) -> ConfinedProcess:
-            return self.prepare_command(backend, shell, cwd, env, fork_server.start_command)
+        def prepare(
+            shell: Sequence[str], cwd: Path, env: Mapping[str, str], network: NetworkSetting
+        ) -> ConfinedProcess:
+            start = fork_server.start_command
+            return self.prepare_command(backend, shell, cwd, env, start, network)
 
         return prepare
 
@@ -215,20 +237,26 @@ class LocalSandbox:
         cwd: Path,
         env: Mapping[str, str],
         start_command: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
+        network: NetworkSetting = "off",
     ) -> SupervisorHandle:
         """How to start `shell` with this confinement, by a supervisor that waits."""
         # A task that runs no command does without these.
+        from joey.execution.sandbox.command_setup import (
+            build_environment,
+            build_resource_limits,
+            encode_arguments,
+        )
         from joey.execution.sandbox.supervisor_client import SupervisorHandle
 
         layout, where, protected_paths = self._prepare_directories(cwd)
-        arguments, network = _encode_arguments(shell), self._settings.sandbox_network
+        arguments = encode_arguments(shell)
         plan = backend.build_plan(layout, protected_paths, arguments, network == "all")
         given = backend.build_environment(layout)
         plan["sandbox"] |= {
             "workspace": str(layout.workspace),
             "processes": max(self._settings.sandbox_max_processes, 0),
-            "limits": _build_resource_limits(self._settings),
-            "env": {**self._build_environment(env, given), MARKER_VARIABLE: ""},
+            "limits": build_resource_limits(self._settings),
+            "env": {**build_environment(env, given, network), MARKER_VARIABLE: ""},
         }
         plan["command"] |= {
             "shell": arguments,
@@ -246,15 +274,21 @@ class LocalSandbox:
         return ProxiedSupervisorHandle(plan, start_command, network, self._config.env)
 
     def prepare_seatbelt(
-        self, backend: Seatbelt, shell: Sequence[str], cwd: Path, env: Mapping[str, str]
+        self,
+        backend: Seatbelt,
+        shell: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        network: NetworkSetting = "off",
     ) -> SeatbeltProcess:
         """How to start `shell` with `sandbox-exec`."""
+        from joey.execution.sandbox.command_setup import build_environment, encode_arguments
         from joey.execution.sandbox.seatbelt import SeatbeltProcess
 
         layout, where, protected_paths = self._prepare_directories(cwd)
-        wrapper = backend.build_wrapper(layout, protected_paths, self._settings.sandbox_network)
-        variables = self._build_environment(env, backend.build_environment(layout))
-        return SeatbeltProcess([*wrapper, *_encode_arguments(shell)], where, variables)
+        wrapper = backend.build_wrapper(layout, protected_paths, network)
+        variables = build_environment(env, backend.build_environment(layout), network)
+        return SeatbeltProcess([*wrapper, *encode_arguments(shell)], where, variables)
 
     def _prepare_directories(self, cwd: Path) -> tuple[FilesystemLayout, Path, ProtectedPaths]:
         """Layout, resolved working directory and protected paths of a command that comes now."""
@@ -277,14 +311,6 @@ class LocalSandbox:
             self._config, layout, self._scan_protected_names(layout.workspace)
         )
         return layout, where, protected_paths
-
-    def _build_environment(
-        self, env: Mapping[str, str], given: Mapping[str, str]
-    ) -> dict[str, str]:
-        """The variables of a command; `given` are those that the sandbox sets."""
-        defaults = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
-        defaults |= _OFFLINE_VARIABLES if self._settings.sandbox_network == "off" else {}
-        return {**defaults, **env, **given}
 
     def mark_own_write(self, path: Path) -> None:
         if not self._has_temp_directory or not is_protected(str(path)):
@@ -424,25 +450,6 @@ def explain_no_sandbox(report: SandboxReport) -> str:
     """Why nothing works, in one or two sentences."""
     reasons = (f"{level}: {reason}" for level, reason in report.unavailable_reasons.items())
     return f"No sandbox works on this machine ({'; '.join(reasons)})."
-
-
-def _encode_arguments(shell: Sequence[str]) -> list[bytes]:
-    """Raises OSError or ValueError, as starting a process would."""
-    encoded = [os.fsencode(each) for each in shell]
-    if any(b"\0" in each for each in encoded):
-        raise ValueError("embedded null byte")
-    if any(len(each) >= _MAX_ARGUMENT_BYTES for each in encoded):
-        raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
-    return encoded
-
-
-def _build_resource_limits(settings: Settings) -> list[tuple[int, int]]:
-    found = (
-        (resource.RLIMIT_CPU, settings.sandbox_max_cpu_seconds),
-        (resource.RLIMIT_DATA, settings.sandbox_max_memory_mb * 1024**2),
-        (resource.RLIMIT_FSIZE, settings.sandbox_max_file_mb * 1024**2),
-    )
-    return [(resource.RLIMIT_CORE, 0), *(limit for limit in found if limit[1] > 0)]
 
 
 _protocol_check: type[Sandbox] = LocalSandbox

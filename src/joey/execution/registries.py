@@ -1,0 +1,163 @@
+"""Hosts of package registries and git remotes, as this machine is configured to use them.
+
+Package managers are asked themselves, environment variables are read, and so are the remotes of the
+workspace. No host is known beforehand. A workspace must not widen the answer: programs run in the
+root directory, where they see no configuration of a project, and are looked for only where commands
+cannot write. Remotes are what `.git/config` says, which commands cannot change either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from joey.core.permissions.hosts import WEB_PORTS, parse_host
+from joey.core.permissions.network import RegistryFamily, RegistryHost
+from joey.core.text import compile_regex
+from joey.execution.command_environment import build_command_environment
+from joey.system import subprocess
+
+log = logging.getLogger(__name__)
+
+CACHE_SECONDS = 60.0
+_QUERY_TIMEOUT_S = 10.0
+_MAX_OUTPUT_BYTES = 64 * 1024
+_NEUTRAL_DIRECTORY = Path("/")
+_URL_RE = compile_regex(r"\b(?:sparse\+|git\+)?(https?://[^\s'\"<>|,)]+)")
+
+
+class _Query(Struct, frozen=True):
+    family: RegistryFamily
+    command: tuple[str, ...]
+
+
+_QUERIES = (
+    _Query(RegistryFamily.NPM, ("npm", "config", "get", "registry")),
+    _Query(RegistryFamily.NPM, ("yarn", "config", "get", "registry")),
+    _Query(RegistryFamily.PIP, ("pip", "config", "list")),
+    # Its help names the index that it uses, also where that is the built-in one.
+    _Query(RegistryFamily.PIP, ("pip", "install", "--help")),
+    _Query(RegistryFamily.GO, ("go", "env", "GOPROXY")),
+    _Query(RegistryFamily.GEM, ("gem", "sources", "--list")),
+)
+_HELP_DEFAULT_RE = compile_regex(r"\(default:?\s+(https?://[^\s)]+)\)")
+_VARIABLES = {
+    "npm_config_registry": RegistryFamily.NPM,
+    "NPM_CONFIG_REGISTRY": RegistryFamily.NPM,
+    "YARN_REGISTRY": RegistryFamily.NPM,
+    "YARN_NPM_REGISTRY_SERVER": RegistryFamily.NPM,
+    "PIP_INDEX_URL": RegistryFamily.PIP,
+    "PIP_EXTRA_INDEX_URL": RegistryFamily.PIP,
+    "UV_INDEX": RegistryFamily.PIP,
+    "UV_INDEX_URL": RegistryFamily.PIP,
+    "UV_DEFAULT_INDEX": RegistryFamily.PIP,
+    "UV_EXTRA_INDEX_URL": RegistryFamily.PIP,
+    "GOPROXY": RegistryFamily.GO,
+    "CARGO_REGISTRY_DEFAULT": RegistryFamily.CARGO,
+}
+_CARGO_VARIABLE_RE = compile_regex(r"CARGO_REGISTRIES_[A-Z0-9_]+_INDEX")
+
+
+class RegistryFinder:
+    """Finds the hosts for one workspace, and remembers them for a minute."""
+
+    def __init__(
+        self, workspace: Path, env: Mapping[str, str], writable: Iterable[Path] = ()
+    ) -> None:
+        """`writable` are directories besides the workspace that commands can change."""
+        self._workspace = workspace
+        self._env = env
+        self._untrusted = tuple(each.resolve() for each in (workspace, *writable))
+        self._found: tuple[RegistryHost, ...] = ()
+        self._expires_at = 0.0
+        self._lock = asyncio.Lock()
+
+    async def find_hosts(self) -> tuple[RegistryHost, ...]:
+        async with self._lock:
+            if time.monotonic() >= self._expires_at:
+                self._found = await self._query_hosts()
+                self._expires_at = time.monotonic() + CACHE_SECONDS
+            return self._found
+
+    async def _query_hosts(self) -> tuple[RegistryHost, ...]:
+        path = self._build_trusted_path()
+        queried = await asyncio.gather(
+            *(self._run_query(each, path) for each in _QUERIES), self._list_git_remotes(path)
+        )
+        found = [*self._read_variables(), *(host for hosts in queried for host in hosts)]
+        return tuple(dict.fromkeys(found))
+
+    def _build_trusted_path(self) -> str:
+        """The directories of `PATH` that commands of a model cannot have put a program into."""
+        entries = self._env.get("PATH", "").split(":")
+        return ":".join(each for each in entries if each.startswith("/") and self._is_trusted(each))
+
+    def _is_trusted(self, directory: str) -> bool:
+        resolved = Path(directory).resolve()
+        return not any(resolved.is_relative_to(each) for each in self._untrusted)
+
+    def _read_variables(self) -> Iterator[RegistryHost]:
+        for name, value in self._env.items():
+            family = _VARIABLES.get(name)
+            if family is None and _CARGO_VARIABLE_RE.fullmatch(name):
+                family = RegistryFamily.CARGO
+            if family is not None:
+                yield from _parse_hosts(family, _URL_RE.findall(value))
+
+    async def _run_query(self, query: _Query, path: str) -> list[RegistryHost]:
+        text = await self._run_program(query.command, path, _NEUTRAL_DIRECTORY)
+        pattern = _HELP_DEFAULT_RE if query.command[-1] == "--help" else _URL_RE
+        return list(_parse_hosts(query.family, pattern.findall(text)))
+
+    async def _list_git_remotes(self, path: str) -> list[RegistryHost]:
+        """Those of the workspace, as `insteadOf` rewrites them."""
+        quiet = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+        text = await self._run_program(("git", *quiet, "remote", "-v"), path, self._workspace)
+        return list(_parse_hosts(RegistryFamily.GIT, _URL_RE.findall(text)))
+
+    def _find_program(self, name: str, path: str) -> str | None:
+        program = shutil.which(name, path=path)
+        is_trusted = program is not None and self._is_trusted(os.path.realpath(program))
+        return program if is_trusted else None
+
+    async def _run_program(self, command: Sequence[str], path: str, directory: Path) -> str:
+        """What a program prints; nothing if it is not installed or fails."""
+        program = self._find_program(command[0], path)
+        if program is None:
+            return ""
+        try:
+            completed = await subprocess.run(
+                [program, *command[1:]],
+                cwd=directory,
+                env={**build_command_environment(self._env), "PATH": path},
+                timeout_s=_QUERY_TIMEOUT_S,
+                max_output_bytes=_MAX_OUTPUT_BYTES,
+                output_grace_s=1.0,
+            )
+        except (OSError, ValueError) as error:
+            log.info("%s could not be asked for its registry: %s", command[0], error)
+            return ""
+        return completed.stdout.decode(errors="replace") if completed.returncode == 0 else ""
+
+
+def _parse_hosts(family: RegistryFamily, urls: Iterable[str]) -> Iterator[RegistryHost]:
+    """The hosts of addresses; those that no list of hosts could hold are left out."""
+    for url in urls:
+        try:
+            parts = urlsplit(url)
+            name, port = parts.hostname or "", parts.port
+            shown = f"[{name}]" if ":" in name else name
+            entry = shown if port is None or port in WEB_PORTS else f"{shown}:{port}"
+            parse_host(entry)
+        except ValueError as error:
+            log.info("an address of %s is not used: %s", family, error)
+            continue
+        yield RegistryHost(entry, family)
