@@ -7,7 +7,7 @@ import json
 import pytest
 
 from joey.core.events import AskOpened
-from joey.core.task_types import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response, RuleScope
 from joey.presentation.questions import build_ask_view, format_answer_hint, parse_answer
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
@@ -30,7 +30,7 @@ DONE = Turn(call("attempt_completion", {"result": "Done."}))
 def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
     ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always_rule="npm test")
     assert "[a]lways" in format_answer_hint(build_ask_view(ask))
-    assert parse_answer(ask, word) == Answer(Response.YES, always=True)
+    assert parse_answer(ask, word) == Answer(Response.YES, always=True, scope=RuleScope.EVERYWHERE)
     plain = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test")
     assert "lways" not in format_answer_hint(build_ask_view(plain))
     assert parse_answer(plain, word) is None, "it is neither a yes nor words for the model"
@@ -40,12 +40,15 @@ def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
 async def test_a_user_allows_a_command_for_good(joey: Joey) -> None:
     turns = [running("touch a.txt"), running("touch a.txt"), DONE]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
-        assert "always allow, in every folder: touch a.txt\n" in await screen.until(ASK)
+        question = await screen.until(ASK)
+        for scope in ("this directory", "this task", "every directory"):
+            assert f": always allow in {scope}: touch a.txt\n" in question
         screen.press("a\n")
         await screen.until(ACCEPT)
-    settings = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
-    assert settings["allowedCommands"] == ["touch a.txt"]
-    assert settings["alwaysAllowExecute"] is True
+    assert not (joey.home / "settings.json").exists()
+    stored = json.loads((joey.home / "permissions.json").read_text(encoding="utf-8"))
+    (rules,) = stored["directories"].values()
+    assert [rule["text"] for rule in rules] == ["touch a.txt"]
 
 
 @pytest.mark.requirement("always:edits")

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from joey.config.config_store import SettingsRuleStore
+from joey.config.rule_store import UserRuleStore
 from joey.core.permissions.policy import (
     Access,
     Allow,
     Claim,
     PersistentRule,
-    add_rule,
+    apply_rules,
     decide,
     propose_persistent_rule,
 )
 from joey.core.settings import Settings
-from joey.core.task_types import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response, RuleScope
 from joey.errors import ConfigError
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports.tool_context import Capabilities
@@ -80,7 +80,7 @@ def test_rules_that_are_added_at_once_are_all_written(tmp_path: Path, eager_thre
 
     def add(rule: PersistentRule) -> None:
         together.wait()
-        SettingsRuleStore(tmp_path).add(rule)
+        UserRuleStore(tmp_path, tmp_path).add(rule)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, rules))
@@ -89,13 +89,18 @@ def test_rules_that_are_added_at_once_are_all_written(tmp_path: Path, eager_thre
 
 
 @pytest.mark.requirement("always:nothing-else")
-def test_no_rule_is_offered_that_would_wake_up_others() -> None:
+def test_an_added_rule_wakes_up_no_others() -> None:
     sleeping: dict[str, Any] = {"allowed_commands": ("make",), "always_allow_execute": False}
-    assert offered(runs("npm test"), **sleeping) is None
+    assert offered(runs("npm test"), **sleeping) == "npm test"
+    added = apply_rules(Settings(**sleeping), (PersistentRule("allowedCommands", "npm test"),))
+    assert added.allowed_commands == ("npm test",), "the others sleep on"
     assert offered(runs("npm test"), auto_approval_enabled=False) is None
     tool = Claim(Access.MCP, subject="weather/forecast")
     assert offered(tool) == "weather/forecast"
-    assert offered(tool, allowed_mcp_tools=("other/*",)) is None
+    added = apply_rules(
+        Settings(allowed_mcp_tools=("other/*",)), (PersistentRule("allowedMcpTools", "a/b"),)
+    )
+    assert added.allowed_mcp_tools == ("a/b",)
 
 
 @pytest.mark.requirement("always:not-offered")
@@ -134,7 +139,7 @@ def test_a_rule_that_is_offered_allows_just_this_command(
     rule = propose_persistent_rule((claim,), settings, READ)
     if rule is None:
         return
-    after = add_rule(settings, rule)
+    after = apply_rules(settings, (rule,))
     assert isinstance(decide((claim,), after, READ), Allow)
     for other in (f"{rule.text}x", "curl x | sh", f"{rule.text}; id", *denied):
         assert not isinstance(decide((runs(other),), after, READ), Allow)
@@ -145,12 +150,12 @@ def test_a_rule_is_added_to_the_settings_and_nothing_else_is_touched(tmp_path: P
     file = tmp_path / "settings.json"
     kept = {"somethingNew": {"b": [1]}, "alwaysAllowExecute": True, "allowedCommands": ["git log"]}
     file.write_text(json.dumps(kept))
-    book = SettingsRuleStore(tmp_path)
+    book = UserRuleStore(tmp_path, tmp_path)
     rule = PersistentRule("allowedCommands", "npm test")
     book.add(rule)
     book.add(rule)
     assert json.loads(file.read_text()) == {**kept, "allowedCommands": ["git log", "npm test"]}
-    SettingsRuleStore(tmp_path / "new").add(PersistentRule("allowedMcpTools", "a/b"))
+    UserRuleStore(tmp_path / "new", tmp_path).add(PersistentRule("allowedMcpTools", "a/b"))
     made = json.loads((tmp_path / "new/settings.json").read_text())
     assert made == {"alwaysAllowMcp": True, "allowedMcpTools": ["a/b"]}
 
@@ -163,7 +168,7 @@ def test_settings_that_would_allow_more_with_the_rule_are_left_alone(
     tmp_path: Path, text: str
 ) -> None:
     (tmp_path / "settings.json").write_text(text)
-    book = SettingsRuleStore(tmp_path)
+    book = UserRuleStore(tmp_path, tmp_path)
     rule = PersistentRule("allowedCommands", "npm test")
     assert not book.would_enable_only(rule)
     with pytest.raises(ConfigError):
@@ -181,7 +186,8 @@ class UserSettingsFile:
     def __init__(self, engine_harness: EngineHarness) -> None:
         engine_harness.home.mkdir()
         engine_harness.capabilities = Capabilities(
-            shell_grammar=BashGrammar(), rule_store=SettingsRuleStore(engine_harness.home)
+            shell_grammar=BashGrammar(),
+            rule_store=UserRuleStore(engine_harness.home, engine_harness.root),
         )
         self._file = engine_harness.home / "settings.json"
 
@@ -211,13 +217,18 @@ async def test_the_task_itself_goes_by_the_rule_at_once(
     )
     first = await wait_for_ask(task)
     assert first.always_rule == "touch a.txt"
+    assert first.always_scopes == (RuleScope.DIRECTORY, RuleScope.TASK, RuleScope.EVERYWHERE)
     assert find_rows(task, "command")[0].always_rule == "touch a.txt"
     assert await task.answer(first.ts, Answer(Response.YES, always=True))
     second = await wait_for_ask(task)
     assert second.text == "touch b.txt", "the same command was not asked again, another was"
     assert (engine_harness.root / "a.txt").exists()
-    written = json.loads(settings_file.text)
-    assert written == {"alwaysAllowExecute": True, "allowedCommands": ["touch a.txt"]}
+    assert not settings_file.text, "a rule is of the directory, if nothing else is said"
+    stored = json.loads((engine_harness.home / "permissions.json").read_text())["directories"]
+    (rule,) = stored[str(engine_harness.root)]
+    given = {"setting": "allowedCommands", "text": "touch a.txt", "by": "person", "taskId": task.id}
+    assert rule.pop("addedAt") and rule == given
+    assert not (engine_harness.root / "permissions.json").exists()
 
 
 @pytest.mark.requirement("always:only-yes")
@@ -253,7 +264,8 @@ async def test_a_rule_that_cannot_be_saved_counts_for_the_task_and_is_reported(
     task = await engine_harness.start(again, again, finish(), settings=Settings())
     ask = await wait_for_ask(task)
     settings_file.corrupt()
-    assert await task.answer(ask.ts, Answer(Response.YES, always=True))
+    everywhere = Answer(Response.YES, always=True, scope=RuleScope.EVERYWHERE)
+    assert await task.answer(ask.ts, everywhere)
     assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
     assert "could not be kept" in str(find_rows(task, "error")[0].text)
     assert settings_file.text == "{"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from joey.config.config_store import SettingsRuleStore
+from joey.config.rule_store import UserRuleStore
 from joey.core.settings import Settings
-from joey.core.task_types import Answer, Response
+from joey.core.task_types import Answer, Response, RuleScope
 from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports.tool_context import Capabilities
@@ -41,7 +41,8 @@ async def worked(engine_harness: EngineHarness) -> EngineHarness:
     """A task in which something was allowed, refused, rejected, approved and always allowed."""
     engine_harness.home.mkdir()
     engine_harness.capabilities = Capabilities(
-        shell_grammar=BashGrammar(), rule_store=SettingsRuleStore(engine_harness.home)
+        shell_grammar=BashGrammar(),
+        rule_store=UserRuleStore(engine_harness.home, engine_harness.root),
     )
     (engine_harness.root / "a.txt").write_text("x\n")
     (engine_harness.root / ".rooignore").write_text("secret\n")
@@ -58,7 +59,12 @@ async def worked(engine_harness: EngineHarness) -> EngineHarness:
         settings=Settings(denied_commands=("git push",)),
     )
     yes = Answer(Response.YES)
-    for answer in (Answer(Response.NO), yes, Answer(Response.YES, always=True), yes):
+    for answer in (
+        Answer(Response.NO),
+        yes,
+        Answer(Response.YES, always=True, scope=RuleScope.EVERYWHERE),
+        yes,
+    ):
         ask = await wait_for_ask(task)
         assert await task.answer(ask.ts, answer)
     await wait_for_ending(task)
@@ -96,7 +102,7 @@ async def test_each_decision_is_reported_with_its_rule_or_who_made_it(
 async def test_people_read_it_as_a_table(worked: EngineHarness) -> None:
     text = run_report(worked)
     assert "by alwaysAllowReadOnly" in text
-    assert "you said always `touch d.txt`: commands are not allowed without you" in text
+    assert "you said always `touch d.txt`: commands require confirmation" in text
     assert "refused   $ git push" in text
     assert text.splitlines()[-1] == "1 task: 4 ran, 2 refused, 1 rejected"
 

@@ -254,6 +254,8 @@ class SettingSources:
         match field:
             case "sandbox":
                 return "--no-sandbox"
+            case "sandbox_network":
+                return "--network"
             case "denied_commands":
                 return "--deny"
             case "auto_approval_enabled" if self._flags.require_approval:

@@ -1,12 +1,11 @@
 """Approval of a tool call: find and prepare the tool, decide by the rules, ask the user.
 
-`TaskGrants` holds the rules that users add during a task by answering "always"; they apply to the
-task and its subtasks at once.
+`TaskGrants` holds what users allow during a task: its level, rules, leave for edits. They apply to
+the task and its subtasks at once.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,15 @@ from joey.core.permissions import policy
 from joey.core.permissions.reasons import DeniedError, format_reason
 from joey.core.prompts import messages_to_model
 from joey.core.settings import Settings
-from joey.core.task_types import Answer, AskKind, Response, RowKind, get_first_suggestion
+from joey.core.task_types import (
+    Answer,
+    AnsweredBy,
+    ApprovalLevel,
+    AskKind,
+    Response,
+    RuleScope,
+    get_first_suggestion,
+)
 from joey.core.tool_calls import ToolCallSummary, summarize_call
 from joey.engine.asks import TimeoutAnswer, publish_feedback
 from joey.engine.environment import has_background_command
@@ -33,11 +40,12 @@ from joey.engine.outcomes import (
     RowCall,
 )
 from joey.engine.runtime import build_tool_context
-from joey.errors import ArgumentError, ConfigError
+from joey.errors import ArgumentError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import PreparedToolCall
 
 if TYPE_CHECKING:
+    from joey.core.permissions.granted_rules import GrantedRule, RuleSetting
     from joey.engine.task import Task
 
 
@@ -49,9 +57,7 @@ async def authorize_call(
     tool, prepared, context = await _prepare_call(task, row_call, failures)
     shell = task.runtime.capabilities.shell_grammar
     read = None if shell is None else shell.parse_chain
-    match policy.decide(
-        prepared.claims, task.settings, read, edits_granted=task.grants.has_edit_grant
-    ):
+    match policy.decide(prepared.claims, task.settings, read, edits_granted=task.has_edit_grant):
         case policy.Allow(rule):
             if prepared.row or any(
                 claim.access is not policy.Access.NONE for claim in prepared.claims
@@ -61,7 +67,10 @@ async def authorize_call(
         case policy.Deny(reason):
             raise DeniedError(format_reason(reason), reason)
         case policy.Ask(reasons):
-            proposed = await propose_rule(task, prepared.claims, read)
+            # Many runs ask nothing.
+            from joey.engine.offers import apply_answer, build_offer, select_offered
+
+            offer = await build_offer(task, prepared.claims, read)
             fields = _build_row_fields(row_call, tool, prepared)
             if prepared.ask_kind is AskKind.FOLLOWUP:
                 del fields["summary"]
@@ -70,11 +79,14 @@ async def authorize_call(
                 timeout_answer=_build_timeout_answer(prepared, task.runtime.settings),
                 is_protected=_is_protected(prepared),
                 reasons=reasons,
-                always_rule=None if proposed is None else proposed.text,
+                always_rule=None if offer.rule is None else offer.rule.text,
+                always_scopes=offer.scopes,
+                network=offer.network,
                 **fields,
             )
     check_hook_refusal(answer)
-    await apply_always_answer(task, proposed, answer, row_call.row_ts)
+    answer = select_offered(answer, offer)
+    await apply_answer(task, offer, answer, row_call.row_ts)
     publish_feedback(task, answer)
     if prepared.ask_kind is AskKind.FOLLOWUP:  # what comes with a yes or a no is the answer too
         answer = structs.replace(answer, response=Response.MESSAGE)
@@ -183,26 +195,47 @@ class TaskGrants:
     """Those of a task and its subtasks, which count for all of them at once."""
 
     def __init__(self) -> None:
-        self._rules: list[policy.PersistentRule | policy.TaskRule] = []
+        self._rules: list[GrantedRule] = []
         self._edits_granted_by: tuple[str, int] | None = None
         """The task and the question in whose answer edits were accepted."""
+        self._revoked: set[tuple[RuleSetting, str]] = set()
+        """What counts no longer of the settings."""
+        self.level = ApprovalLevel.ASK
+        """What the user has allowed for the session."""
 
     @property
-    def rules(self) -> Sequence[policy.PersistentRule | policy.TaskRule]:
+    def rules(self) -> Sequence[GrantedRule]:
         return self._rules
 
     @property
     def has_edit_grant(self) -> bool:
         """Files of the workspace may be changed without a question."""
-        return policy.WORKSPACE_EDITS_RULE in self._rules
+        return self.level is not ApprovalLevel.ASK or self._has_edit_rule
 
-    def add_rule(self, rule: policy.PersistentRule | policy.TaskRule) -> None:
-        if rule not in self._rules:
+    @property
+    def _has_edit_rule(self) -> bool:
+        return any(rule.setting == "alwaysAllowWrite" for rule in self._rules)
+
+    def add_rule(self, rule: GrantedRule) -> None:
+        self._revoked.discard((rule.setting, rule.text))
+        if all(rule.key != known.key for known in self._rules):
             self._rules.append(rule)
 
-    def grant_edits(self, task_id: str, ask_ts: int) -> None:
-        if not self.has_edit_grant:
-            self.add_rule(policy.WORKSPACE_EDITS_RULE)
+    def revoke(self, setting: RuleSetting, text: str, scope: RuleScope) -> bool:
+        """Whether there was such a rule. Settings that the task was opened with lose it, too."""
+        left = [rule for rule in self._rules if rule.key != (setting, text, scope)]
+        is_changed = len(left) < len(self._rules)
+        self._rules[:] = left
+        if scope is RuleScope.EVERYWHERE:
+            self._revoked.add((setting, text))
+        return is_changed
+
+    def grant_edits(self, task_id: str, ask_ts: int, by: str = AnsweredBy.USER) -> None:
+        if not self._has_edit_rule:
+            from joey.core.permissions.granted_rules import GrantedRule
+
+            text = policy.WORKSPACE_EDITS_TEXT
+            self.add_rule(GrantedRule("alwaysAllowWrite", text, RuleScope.TASK, by, task_id))
             self._edits_granted_by = (task_id, ask_ts)
 
     def would_lose_edit_grant(
@@ -210,7 +243,7 @@ class TaskGrants:
     ) -> bool:
         """The answer that accepted them is not in what a task's history would be. Of one to a
         subtask nothing is known: it may have been one of those that go."""
-        if self._edits_granted_by is None or not self.has_edit_grant:
+        if self._edits_granted_by is None or not self._has_edit_rule:
             return False
         asker, ask_ts = self._edits_granted_by
         if asker != task_id:
@@ -220,54 +253,23 @@ class TaskGrants:
 
     def revoke_edits(self) -> bool:
         """Ask about each edit again; False when they are asked about anyway."""
-        if not self.has_edit_grant:
-            return False
-        self._rules.remove(policy.WORKSPACE_EDITS_RULE)
-        return True
+        was_granted = self.has_edit_grant
+        self._rules[:] = [rule for rule in self._rules if rule.setting != "alwaysAllowWrite"]
+        self.level = ApprovalLevel.ASK
+        return was_granted
 
-    def apply_to(self, settings: Settings) -> Settings:
-        for rule in self._rules:
-            if isinstance(rule, policy.PersistentRule):
-                settings = policy.add_rule(settings, rule)
-        return settings
+    def apply_to(self, settings: Settings, directory_rules: Sequence[GrantedRule]) -> Settings:
+        if not (
+            self._rules or directory_rules or self._revoked or self.level is not ApprovalLevel.ASK
+        ):
+            return settings
+        # Loaded once anything has been allowed.
+        from joey.core.permissions.granted_rules import (
+            apply_level,
+            remove_rules,
+            select_persistent_rules,
+        )
 
-
-async def propose_rule(
-    task: Task, claims: Sequence[policy.Claim], read: policy.GrammarParser | None
-) -> policy.PersistentRule | policy.TaskRule | None:
-    """What the user may add with their answer; None where that would not be just this."""
-    if (grant := policy.propose_task_rule(claims, task.settings)) is not None:
-        return grant
-    rulebook = task.runtime.capabilities.rule_store
-    if rulebook is None:
-        return None
-    rule = policy.propose_persistent_rule(claims, task.settings, read)
-    if rule is None:
-        return None
-    mcp = task.runtime.capabilities.mcp
-    if (
-        rule.setting == "allowedMcpTools" and mcp is not None and not task.settings.always_allow_mcp
-    ) and any(tool.always_allowed for server in mcp.servers for tool in server.tools):
-        return None  # tools that servers have on lists of their own would run unasked, too
-    return rule if await asyncio.to_thread(rulebook.would_enable_only, rule) else None
-
-
-async def apply_always_answer(
-    task: Task, rule: policy.PersistentRule | policy.TaskRule | None, answer: Answer, ask_ts: int
-) -> None:
-    """Go by the rule at once, if that is what the user said, and write it down if it outlives
-    the task."""
-    if rule is None or not (answer.always and answer.approves):
-        return
-    if isinstance(rule, policy.TaskRule):
-        task.grants.grant_edits(task.id, ask_ts)
-        return
-    task.grants.add_rule(rule)
-    rulebook = task.runtime.capabilities.rule_store
-    if rulebook is None:
-        return
-    try:
-        await asyncio.to_thread(rulebook.add, rule)
-    except ConfigError as error:
-        text = f"`{rule.text}` is allowed for this task, but could not be kept: {error}"
-        task.add_row(RowKind.ERROR, text)
+        settings = remove_rules(settings, self._revoked)
+        rules = select_persistent_rules((*self._rules, *directory_rules))
+        return apply_level(policy.apply_rules(settings, rules), self.level)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.events import AskOpened
+from joey.core.permissions.hosts import CommandNetwork, format_network
 from joey.core.permissions.reasons import Access, Reason, format_cause, format_reason
 from joey.core.task_types import (
     APPROVAL_ASKS,
@@ -17,17 +18,31 @@ from joey.core.task_types import (
     AskView,
     FollowUp,
     Response,
+    RuleScope,
 )
-from joey.core.text import sanitize, to_one_line
-from joey.core.tool_calls import describe_confinement, get_summary
+from joey.core.text import reveal, sanitize, to_one_line
+from joey.core.tool_calls import ToolCallSummary, describe_confinement, get_summary
 
 MAX_TITLE_CHARS = 100
 _APPROVAL_TITLES = {
     AskKind.COMMAND: "Run this command?",
-    AskKind.USE_MCP_SERVER: "Use this MCP server?",
     AskKind.BROWSER_ACTION_LAUNCH: "Open this page?",
 }
+_TITLES_BY_TOOL = {
+    "use_mcp_tool": "Use the MCP tool {}?",
+    "access_mcp_resource": "Read the MCP resource {}?",
+    "custom_tool": "Run the custom tool {}?",
+    "switch_mode": "Switch to the mode {}?",
+    "new_task": "Start a subtask in the mode {}?",
+    "finish_task": "Accept the result of the subtask?",
+    "skill": "Follow the skill {}?",
+    "run_slash_command": "Follow the slash command {}?",
+    "fetch_instructions": "Follow the instructions {}?",
+    "browser_action": "Let the browser {}?",
+}
+"""What is allowed, in the words of a user; `{}` is the subject of the call."""
 _YES, _NO = Answer(Response.YES), Answer(Response.NO)
+_REJECT = AskChoice("Reject and stop", Answer(Response.NO, stop=True), "no")
 
 
 class _ReachedLimit(Struct, frozen=True):
@@ -93,25 +108,99 @@ def _build_choices(yes: str, no: str, *, is_default: bool = False) -> tuple[AskC
 def _build_approval_view(ask: AskOpened) -> AskView:
     summary = get_summary(ask)
     is_handover = summary.tool == "finish_task"
-    allow, reject = _build_choices("Accept" if is_handover else "Allow", "Reject")
-    rule = sanitize(ask.always_rule or "")
-    # A rule for edits says itself how far it goes; others become settings of the user.
-    label = "Always allow" if ask.ask is AskKind.TOOL else "Always allow, in every folder:"
-    always = AskChoice(label, Answer(Response.YES, always=True), "always", rule)
-    is_held = ask.sandbox in ("full", "landlock", "seatbelt")
+    network = ask.network or CommandNetwork()
+    if network.is_retry:
+        return _build_retry_view(ask, network)
+    allow = AskChoice("Accept" if is_handover else "Allow", _YES, "yes")
     details = summary.arguments or to_one_line(summary.message, 400)
     call = f"{summary.headline} {details}".rstrip()
     return AskView(
-        _APPROVAL_TITLES.get(ask.ask) or f"{to_one_line(summary.headline, MAX_TITLE_CHARS)}?",
-        (allow, *((always,) if rule else ()), reject),
-        sanitize(ask.text).strip() if ask.ask is AskKind.COMMAND else call,
+        _APPROVAL_TITLES.get(ask.ask) or _build_title(summary),
+        # A yes and a no have the same numbers and places, whatever else may be answered.
+        (allow, _REJECT, *_build_network_choices(network), *_build_rule_choices(ask)),
+        reveal(ask.text).strip() if ask.ask is AskKind.COMMAND else call,
         "or say what is missing" if is_handover else "or say what to do instead",
         message_label="Send feedback" if is_handover else "Reject with message",
         is_approval=True,
         reason=describe_reasons(ask.reasons, ask.reason),
-        confinement=describe_confinement(ask.sandbox) if ask.sandbox and is_held else "",
+        confinement=_describe_confinement(ask),
         warnings=summary.warnings,
+        programs=_list_programs(ask.text) if ask.ask is AskKind.COMMAND else (),
     )
+
+
+def _list_programs(command: str) -> tuple[str, ...]:
+    # The tables of programs are loaded when there is a command.
+    from joey.core.permissions.command_programs import list_programs
+
+    return list_programs(command)
+
+
+def _build_title(summary: ToolCallSummary) -> str:
+    pattern = _TITLES_BY_TOOL.get(summary.tool)
+    if pattern is None or ("{}" in pattern and not summary.subject):
+        return f"{to_one_line(summary.headline, MAX_TITLE_CHARS)}?"
+    return pattern.format(to_one_line(summary.subject, MAX_TITLE_CHARS))
+
+
+def _build_retry_view(ask: AskOpened, network: CommandNetwork) -> AskView:
+    choices = _build_network_choices(network, "Run again")
+    leave = AskChoice("Leave it", _NO, "no")
+    first, *others = (
+        structs.replace(each, word="yes") if not n else each for n, each in enumerate(choices)
+    )
+    return AskView(
+        "Run it again with network?",
+        (first, leave, *others),
+        reveal(ask.text).strip(),
+        "or say what to do instead",
+        message_label="Leave it, with message",
+        is_approval=True,
+        reason="the command failed for lack of network",
+        confinement=_describe_confinement(ask),
+        programs=_list_programs(ask.text),
+    )
+
+
+def _build_network_choices(network: CommandNetwork, verb: str = "Allow") -> Iterator[AskChoice]:
+    if network.can_open:
+        answer = Answer(Response.YES, network=True)
+        yield AskChoice(f"{verb}, with network for this command", answer, "online")
+    if network.offered_hosts:
+        answer = Answer(Response.YES, hosts=True)
+        label = f"{verb}, and in this directory always allow the network to"
+        yield AskChoice(label, answer, "hosts", ", ".join(map(sanitize, network.offered_hosts)))
+
+
+_SCOPE_LABELS = {
+    RuleScope.DIRECTORY: ("directory", "Always allow in this directory:"),
+    RuleScope.TASK: ("task", "Always allow in this task:"),
+    RuleScope.EVERYWHERE: ("everywhere", "Always allow in every directory:"),
+}
+
+
+def _build_rule_choices(ask: AskOpened) -> Iterator[AskChoice]:
+    rule = reveal(ask.always_rule or "")
+    if not rule:
+        return
+    if ask.ask is AskKind.TOOL:  # a rule for edits says itself how far it goes
+        answer = Answer(Response.YES, always=True, scope=RuleScope.TASK)
+        yield AskChoice("Always allow", answer, "always", rule)
+        return
+    for number, scope in enumerate(ask.always_scopes or (RuleScope.EVERYWHERE,)):
+        word, label = _SCOPE_LABELS[scope]
+        answer = Answer(Response.YES, always=True, scope=scope)
+        yield AskChoice(label, answer, word if number else "always", rule)
+
+
+def _describe_confinement(ask: AskOpened) -> str:
+    if ask.sandbox not in ("full", "landlock", "seatbelt"):
+        return ""
+    if (network := ask.network) is None:
+        return describe_confinement(ask.sandbox)
+    reached = sanitize(format_network(network.setting))
+    limitation = f" ({sanitize(network.limitation)})" if network.limitation else ""
+    return describe_confinement(ask.sandbox, reached + limitation)
 
 
 def format_question(view: AskView) -> str:
@@ -151,17 +240,17 @@ def parse_answer(ask: AskOpened, line: str) -> Answer | None:
 
 
 _SETTING_REASONS = {
-    "autoApprovalEnabled": "nothing is allowed without you",
-    "alwaysAllowReadOnly": "reading is not allowed without you",
-    "alwaysAllowReadOnlyOutsideWorkspace": "it lies outside the workspace",
-    "alwaysAllowWrite": "edits are not allowed without you",
-    "alwaysAllowWriteOutsideWorkspace": "it lies outside the workspace",
+    "autoApprovalEnabled": "everything requires confirmation",
+    "alwaysAllowReadOnly": "reading requires confirmation",
+    "alwaysAllowReadOnlyOutsideWorkspace": "it is outside the workspace",
+    "alwaysAllowWrite": "edits require confirmation",
+    "alwaysAllowWriteOutsideWorkspace": "it is outside the workspace",
     "alwaysAllowWriteProtected": "the file is protected",
-    "alwaysAllowExecute": "commands are not allowed without you",
-    "alwaysAllowModeSwitch": "another mode is not allowed without you",
-    "alwaysAllowMcp": "tools of MCP servers are not allowed without you",
-    "alwaysAllowSubtasks": "subtasks are not allowed without you",
-    "alwaysAllowBrowser": "the browser is not allowed without you",
+    "alwaysAllowExecute": "commands require confirmation",
+    "alwaysAllowModeSwitch": "switching the mode requires confirmation",
+    "alwaysAllowMcp": "tools of MCP servers require confirmation",
+    "alwaysAllowSubtasks": "subtasks require confirmation",
+    "alwaysAllowBrowser": "the browser requires confirmation",
 }
 
 
@@ -173,7 +262,7 @@ def describe_reasons(reasons: Iterable[Reason], text: str | None) -> str:
 
 def _describe_reason(reason: Reason) -> str:
     if meaning := _SETTING_REASONS.get(reason.setting):
-        return f"{meaning} ({reason.setting})"
+        return f"{meaning} ({reason.setting} is off)"
     if reason.access is Access.EXECUTE:
         return format_cause(reason).replace(f"`{reason.subject}`", "it")
     return format_reason(reason)

@@ -17,7 +17,7 @@ else. For files it is the permission to edit those of the workspace, and it ends
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Literal
 
@@ -31,6 +31,9 @@ from joey.core.settings import Settings
 SandboxStatus = Literal["full", "landlock", "seatbelt", "none", "off"]
 """How far the operating system holds a command: a level of the sandbox, `none` where no sandbox
 works, `off` where the user has switched it off."""
+CONFINING_LEVELS: frozenset[SandboxStatus] = frozenset(("full", "landlock", "seatbelt"))
+FILTERING_LEVELS: frozenset[SandboxStatus] = frozenset(("full",))
+"""Those that can let a command reach some hosts and not others."""
 
 
 class Claim(Struct, frozen=True):
@@ -50,6 +53,8 @@ class Claim(Struct, frozen=True):
     inside_paths: frozenset[str] | None = None
     """Of a command: words with `..` and absolute paths that were found to stay inside; None unless
     the claims with this one say where else its words and the links below them lead."""
+    has_hidden_files: bool = False
+    """Of a command: `.rooignore` may hide files in its workspace."""
 
 
 GrammarParser = Callable[[str], CommandChain | None]
@@ -57,6 +62,8 @@ GrammarParser = Callable[[str], CommandChain | None]
 
 
 ALLOW_ALL_RULE = "*"
+READING_RULE = "alwaysAllowReadOnly"
+"""The setting by which sandboxed commands that only read run unasked."""
 
 
 class BoundarySetting(StrEnum):
@@ -247,7 +254,9 @@ def _judge_execute(claim: Claim, settings: Settings, grammar: GrammarParser | No
         return verdict
     switched = _decide_by_switches({"alwaysAllowExecute": settings.always_allow_execute}, settings)
     if isinstance(switched, Ask):
-        return switched
+        verdict = switched
+    if isinstance(verdict, Ask):
+        verdict = _judge_reading(claim, settings) or verdict
     if isinstance(verdict, Allow) and verdict.rule != ALLOW_ALL_RULE:
         verdict = confirm_with_grammar(command, verdict, grammar)
     if isinstance(verdict, Ask):
@@ -257,6 +266,45 @@ def _judge_execute(claim: Claim, settings: Settings, grammar: GrammarParser | No
     if claim.path is not None and not claim.path.is_inside and verdict.rule != ALLOW_ALL_RULE:
         return Ask.because(ReasonKind.OUTSIDE_WORKSPACE, excerpt=claim.path.display_path)
     return verdict
+
+
+def _judge_reading(claim: Claim, settings: Settings) -> Allow | None:
+    """Allow a line that only reads, alone or with commands that the user's rules name."""
+    if is_read_unasked(claim, settings):
+        return Allow(READING_RULE)
+    is_enabled = is_reading_enabled(claim, settings) and settings.always_allow_execute
+    if claim.command is None or not is_enabled:
+        return None
+    from joey.core.permissions.reading_commands import find_rules_with_readers
+
+    rules = find_rules_with_readers(
+        claim.command,
+        settings.allowed_commands,
+        settings.denied_commands,
+        claim.inside_paths,
+        has_hidden_files=claim.has_hidden_files,
+    )
+    return None if rules is None else Allow(", ".join((*rules, READING_RULE)))
+
+
+def is_read_unasked(claim: Claim, settings: Settings) -> bool:
+    """Whether a command line only reads, in a sandbox, where reading files needs no question."""
+    if claim.command is None or not is_reading_enabled(claim, settings):
+        return False
+    # Loaded when there is a command to judge, as in `_judge_execute`.
+    from joey.core.permissions.reading_commands import is_reading_line
+
+    return is_reading_line(
+        claim.command,
+        settings.denied_commands,
+        claim.inside_paths,
+        has_hidden_files=claim.has_hidden_files,
+    )
+
+
+def is_reading_enabled(claim: Claim, settings: Settings) -> bool:
+    is_confined = claim.sandbox in CONFINING_LEVELS
+    return is_confined and settings.auto_approval_enabled and settings.always_allow_read_only
 
 
 def _judge_custom_tool(settings: Settings) -> Decision:
@@ -325,9 +373,9 @@ def propose_persistent_rule(
 ) -> PersistentRule | None:
     """The rule to offer with a question about these claims; None when there is none."""
     rule = _build_persistent_rule(claims, settings.denied_commands)
-    if rule is None or not would_enable_only_this_rule(rule, settings):
+    if rule is None or not settings.auto_approval_enabled:
         return None
-    spared = isinstance(decide(claims, add_rule(settings, rule), grammar), Allow)
+    spared = isinstance(decide(claims, apply_rules(settings, (rule,)), grammar), Allow)
     return rule if spared else None
 
 
@@ -342,6 +390,36 @@ def add_rule(settings: Settings, rule: PersistentRule) -> Settings:
     switch, rules = _FIELD_NAMES_BY_RULE_SETTING[rule.setting]
     texts = dict.fromkeys((*getattr(settings, rules), rule.text))
     return structs.replace(settings, **{switch: True, rules: tuple(texts)})
+
+
+def apply_rules(settings: Settings, rules: Iterable[PersistentRule]) -> Settings:
+    """The settings with these rules. They wake up no rules that are switched off: where the switch
+    of their list is off, they count alone."""
+    added: dict[str, list[str]] = {}
+    for rule in rules:
+        added.setdefault(rule.setting, []).append(rule.text)
+    changes: dict[str, object] = {}
+    for setting, texts in added.items():
+        switch, field = _FIELD_NAMES_BY_RULE_SETTING[setting]
+        known = getattr(settings, field) if getattr(settings, switch) else ()
+        changes |= {switch: True, field: tuple(dict.fromkeys((*known, *texts)))}
+    return structs.replace(settings, **changes) if changes else settings
+
+
+def allow_everything(settings: Settings) -> Settings:
+    """What `-y` allows: beyond the workspace and for protected files, other settings decide."""
+    return structs.replace(
+        settings,
+        always_allow_read_only=True,
+        always_allow_write=True,
+        always_allow_execute=True,
+        allowed_commands=(ALLOW_ALL_RULE,),
+        always_allow_mode_switch=True,
+        always_allow_subtasks=True,
+        always_allow_mcp=True,
+        allowed_mcp_tools=(ALLOW_ALL_RULE,),
+        always_allow_browser=True,
+    )
 
 
 def _build_persistent_rule(claims: Sequence[Claim], denied: Sequence[str]) -> PersistentRule | None:
