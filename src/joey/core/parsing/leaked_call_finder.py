@@ -21,7 +21,6 @@ from joey.core.parsing.leaked_calls import (
     OPENING,
     TAG_RE,
     LeakedCall,
-    NotACallError,
     read_calls_to_end,
     read_fence,
     read_whole_reply,
@@ -33,6 +32,7 @@ from joey.core.parsing.tags import (
     fold_think_tag,
     get_think_closing_tag,
 )
+from joey.core.parsing.written_calls import NotACallError
 from joey.core.text import compile_regex
 
 _LINE_START = r"(?<![^\n])[ ]{0,3}"

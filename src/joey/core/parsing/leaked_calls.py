@@ -14,8 +14,6 @@ or alone in a fence.
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Iterable, Iterator
 from string import whitespace
@@ -28,6 +26,12 @@ from joey.core.messages import UnusableCall
 from joey.core.parsing.call_arguments import ARGUMENT_KEYS, parse_bare_text, repair_value
 from joey.core.parsing.call_names import KnownTool, ToolNames, is_markup_name
 from joey.core.parsing.lenient_json import Repair, UnfinishedJsonError, read_lenient_json
+from joey.core.parsing.written_calls import (
+    NotACallError,
+    WrittenCall,
+    iter_json_calls,
+    iter_python_calls,
+)
 from joey.core.text import compile_regex, strip_first_newline, strip_last_newline
 
 if TYPE_CHECKING:
@@ -40,32 +44,6 @@ class LeakedCall(Struct, frozen=True):
     repairs: frozenset[Repair]
 
 
-class NotACallError(ValueError):
-    """The text is no call; with a problem, it was meant as one."""
-
-    def __init__(
-        self,
-        problem: str = "",
-        *,
-        unknown_tool: str | None = None,
-        tool: str | None = None,
-        is_unfinished: bool = False,
-    ) -> None:
-        """`is_unfinished`: the text ends inside of the call, so that everything behind its
-        beginning is part of it."""
-        super().__init__(problem)
-        self.is_unfinished = is_unfinished
-        self.passed_over: UnusableCall | None = None
-        """A complete call that text follows."""
-        self.unusable = UnusableCall(problem, unknown_tool, tool) if problem else None
-
-
-class _WrittenCall(Struct, frozen=True):
-    name: str
-    arguments: Any = {}
-    repairs: frozenset[Repair] = frozenset()
-
-
 _NAME = r"[A-Za-z_][\w.\-]{0,80}"
 _NAMESPACE = r"(?:[a-z]+:|｜DSML｜|\|DSML\|)?"
 _TOKEN = (
@@ -74,33 +52,33 @@ _TOKEN = (
 )
 _WRAPPER = (
     rf"</?{_NAMESPACE}(?:longcat_|start_|end_)?"
-    r"(?:tool_calls?|function_calls?|tool_uses?|tools|action|TOOLCALL)>"
+    r"(?:tool_calls?|function_calls?|tool_uses?|tool_code|tools|invoke|action|TOOLCALL)>"
 )
+_CALL_TAG = r"(?:invoke|function(?:_call)?|tool(?:_call|_use)?)"
 _MINIMAX = r"\]<\]minimax\[>\["
 _INVISIBLE = "\u200b\u200c\u200d\u2060\ufeff"
 _ANALYSIS = r"<\|channel\|>analysis<\|message\|>(?:(?!<\|).)*+(?:<\|end\|>|(?=<\|start\|>))"
 _MARKS_RE = compile_regex(
-    rf"(?:[\s{_INVISIBLE}]|{_ANALYSIS}|{_TOKEN}|{_WRAPPER}|\[/?TOOL_CALLS?\]|</s>|[;,]"
+    rf"(?:[\s{_INVISIBLE}]|{_ANALYSIS}|{_TOKEN}|{_WRAPPER}|\[/?TOOL_CALLS?\]|\[(?:END_)?TOOL_REQUEST\]|</s>"
+    r"|</answer>|[;,]"
     rf"|assistant(?=<\|)|functools(?=\s*\[)|function call(?=\s*\{{)|Action:(?=\s*```)|{_MINIMAX}"
     rf"|function<｜tool_sep｜>{_NAME}\s+(?=<))++",
     re.DOTALL,
 )
 OPENING = (
-    rf"{_TOKEN}|{_WRAPPER}|\[TOOL_CALLS?\]|\bfunctools(?=\s*\[)|\bfunction call(?=\s*\{{)"
-    rf"|\bAction:\s*(?=```)|{_MINIMAX}"
-    rf"|<{_NAMESPACE}(?:function=|(?:invoke|function|tool(?:_call|_use)?)\s+name=)"
+    rf"{_TOKEN}|{_WRAPPER}|\[TOOL_(?:CALLS?|REQUEST)\]"
+    rf"|\bfunctools(?=\s*\[)|\bfunction call(?=\s*\{{)|\bAction:\s*(?=```)|{_MINIMAX}"
+    rf"|<{_NAMESPACE}(?:function=|{_CALL_TAG}\s+name=)|\bcall:default_api:(?=\w+\{{)"
     r"|(?:assistant)?commentary\s+to=|\bto=functions\."
 )
 """A pattern for the marks with which calls begin."""
 TAG_RE = compile_regex(r"<([A-Za-z][\w.:-]{0,80})(\s[^<>]*?)?(/?)>")
 FENCE_RE = compile_regex(r"(`{3,}|~{3,})[ \t]*([\w-]*)[ \t]*\r?\n")
 _ELEMENT_RE = compile_regex(
-    rf"<{_NAMESPACE}(?:function=|(?:invoke|function|tool(?:_call|_use)?)\s+name=)"
+    rf"<{_NAMESPACE}(?:function=|{_CALL_TAG}\s+name=)"
     rf"[\"']?(?P<name>{_NAME})[\"']?\s*(?P<empty>/?)>"
 )
-_ELEMENT_END_RE = compile_regex(
-    rf"\s*(?:{_MINIMAX})?</{_NAMESPACE}(?:function|invoke|tool(?:_call|_use)?)>"
-)
+_ELEMENT_END_RE = compile_regex(rf"\s*(?:{_MINIMAX})?</{_NAMESPACE}{_CALL_TAG}>")
 _PARAMETER_RE = compile_regex(
     rf"\s*<(?P<tag>{_NAMESPACE}param(?:eter)?)(?:=|\s+name=)[\"']?(?P<name>{_NAME})[\"']?"
     r"(?P<attributes>[^<>\n]*)>"
@@ -115,31 +93,36 @@ _ARGUMENT_PAIR_RE = compile_regex(
     re.DOTALL,
 )
 _ESCAPED_PAIR_RE = compile_regex(
-    r"\s*,?\s*(\w+)\s*:\s*(?:(?P<mark><escape>|<\|\"\|>)(?P<text>.*?)(?P=mark)|(?P<scalar>[\w.+-]+))",
+    r"\s*,?\s*(\w+)\s*:\s*(?:(?P<mark><escape>|<\|\"\|>|<ctrl46>)(?P<text>.*?)(?P=mark)|(?P<scalar>[\w.+-]+))",
     re.DOTALL,
 )
 _NAMED_RE = compile_regex(
-    rf"(?:assistant\s*)?(?:commentary\s*)?(?:to=|call:|function(?=<))?(?:{_TOKEN})*"
+    rf"(?:assistant\s*)?(?:commentary\s*)?(?:to=|call:(?:default_api:)?|function(?=<))?(?:{_TOKEN})*"
     rf"(?P<name>{_NAME})(?::\d+)?"
     rf"(?:\s|{_TOKEN}|<tool_sep>|\[CALL_ID\]\w+|\[ARGS\]|(?:commentary|json|code)(?=[\s<{{]))*+"
     r"(?=\{|```|<arg_key>|</tool_call>)"
 )
+_NAME_ELEMENT_RE = compile_regex(
+    rf"<(?P<tag>(?:tool_|function_)?name)>\s*(?P<name>{_NAME})\s*</(?P=tag)>\s*"
+    rf"<(?P<body>{'|'.join(ARGUMENT_KEYS)})>\s*"
+)
+_CHILD_RE = compile_regex(
+    rf"\s*<(?P<name>{_NAME})>(?P<value>.*?)</(?P=name)>"
+    rf"(?=\s*(?:<{_NAME}>|</(?:{'|'.join(ARGUMENT_KEYS)})>))",
+    re.DOTALL,
+)
+_CDATA_RE = compile_regex(r"\s*<!\[CDATA\[((?:(?!\]\]>).)*+)\]\]>\s*", re.DOTALL)
 _PYTHON_LIST_RE = compile_regex(rf"\[\s*{_NAME}\s*\(")
 _PYTHON_CALL_RE = compile_regex(rf"{_NAME}\(")
 _FENCE_END_RE = compile_regex(r"\s*`{3,}")
 _SPACE_RE = compile_regex(r"\s*+")
 _ATTRIBUTE_RE = compile_regex(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
-_NAME_KEYS = ("action", "tool", "tool_name", "name", "function_name", "recipient_name", "function")
-_OTHER_KEYS = frozenset({"description", "exit_code", "output", "response", "result", "returns"})
-"""Keys of objects that describe a tool, or tell what a call gave."""
-_LIST_KEYS = ("tool_calls", "tool_uses", "function_calls", "calls")
 _FENCES_WITH_JSON = frozenset({"", "json", "jsonc", "json5"})
 _FENCES_WITH_TAGS = frozenset({"", "xml"})
 _FENCES_WITH_CALLS = frozenset(
     {"tool_code", "tool_call", "tool_calls", "tool", "tool_use", "function_call", "function"}
 )
 CALL_FENCES = _FENCES_WITH_JSON | _FENCES_WITH_TAGS | _FENCES_WITH_CALLS
-_MAX_PYTHON_CHARS = 200_000
 
 
 def read_calls_to_end(text: str, start: int, tools: ToolNames) -> tuple[LeakedCall, ...]:
@@ -198,7 +181,7 @@ def read_whole_reply(text: str, tools: ToolNames) -> tuple[LeakedCall, ...]:
     except ValueError as error:
         raise NotACallError(is_unfinished=isinstance(error, UnfinishedJsonError)) from None
     _require_end(stripped, values.end)
-    return _resolve(_iter_json_calls(values.values, values.repairs, tools), tools)
+    return _resolve(iter_json_calls(values.values, values.repairs, tools), tools)
 
 
 def read_fence(
@@ -219,14 +202,14 @@ def _require_end(text: str, pos: int) -> None:
         raise NotACallError
 
 
-def _resolve(written: Iterable[_WrittenCall], tools: ToolNames) -> tuple[LeakedCall, ...]:
+def _resolve(written: Iterable[WrittenCall], tools: ToolNames) -> tuple[LeakedCall, ...]:
     calls = tuple(_resolve_call(call, tools) for call in written)
     if not calls:
         raise NotACallError
     return calls
 
 
-def _resolve_call(written: _WrittenCall, tools: ToolNames) -> LeakedCall:
+def _resolve_call(written: WrittenCall, tools: ToolNames) -> LeakedCall:
     tool = tools.find(written.name)
     if tool is None or not tool.is_callable:
         raise NotACallError(f'Unknown tool "{written.name}".', unknown_tool=written.name)
@@ -249,15 +232,16 @@ class _Reader:
     def __init__(self, text: str, pos: int, tools: ToolNames) -> None:
         self._text = text
         self._tools = tools
+        self._start = pos
         self.pos = pos
 
-    def read_to_end(self) -> Iterator[_WrittenCall]:
+    def read_to_end(self) -> Iterator[WrittenCall]:
         self._skip(_MARKS_RE)
         while self.pos < len(self._text):
             yield from self._read_calls()
             self._skip(_MARKS_RE)
 
-    def read_fenced(self, marker: str, info: str) -> Iterator[_WrittenCall]:
+    def read_fenced(self, marker: str, info: str) -> Iterator[WrittenCall]:
         end = rf"{re.escape(marker[0])}{{{len(marker)},}}[ \t]*(?:\r?\n\s*|\Z|(?=<))"
         closing = re.compile(rf"\s*{end}")
         if info in _FENCES_WITH_CALLS and (calls := self._read_python_fence(re.compile(end))):
@@ -275,10 +259,10 @@ class _Reader:
             raise NotACallError
         self._skip(closing)
 
-    def _read_python_fence(self, closing: re.Pattern[str]) -> list[_WrittenCall]:
+    def _read_python_fence(self, closing: re.Pattern[str]) -> list[WrittenCall]:
         end = closing.search(self._text, self.pos)
         try:
-            calls = list(_iter_python_calls(self._text[self.pos : end.start() if end else None]))
+            calls = list(iter_python_calls(self._text[self.pos : end.start() if end else None]))
         except NotACallError:
             return []
         self.pos = end.end() if end else len(self._text)
@@ -288,19 +272,21 @@ class _Reader:
         if match := pattern.match(self._text, self.pos):
             self.pos = match.end()
 
-    def _read_calls(self) -> Iterator[_WrittenCall]:
+    def _read_calls(self) -> Iterator[WrittenCall]:
         text, pos = self._text, self.pos
         if _PYTHON_LIST_RE.match(text, pos):
             self.pos = text.rfind("]", pos) + 1 or len(text)
-            yield from _iter_python_calls(text[pos : self.pos])
+            yield from iter_python_calls(text[pos : self.pos])
         elif _PYTHON_CALL_RE.match(text, pos):
             self.pos = text.rfind(")", pos) + 1 or len(text)
-            yield from _iter_python_calls(text[pos : self.pos])
+            yield from iter_python_calls(text[pos : self.pos])
         elif text[pos] in "{[" or FENCE_RE.match(text, pos):
             values, repairs = self._read_json()
-            yield from _iter_json_calls(values, repairs, self._tools)
+            yield from iter_json_calls(values, repairs, self._tools)
         elif element := _ELEMENT_RE.match(text, pos):
             yield self._read_element(element)
+        elif pos > self._start and (element := _NAME_ELEMENT_RE.match(text, pos)):
+            yield self._read_name_element(element)
         elif tag := TAG_RE.match(text, pos):
             yield self._read_tagged(tag)
         elif named := _NAMED_RE.match(text, pos):
@@ -322,14 +308,14 @@ class _Reader:
             self._skip(_FENCE_END_RE)
         return values.values, values.repairs
 
-    def _read_named(self, named: re.Match[str]) -> _WrittenCall:
+    def _read_named(self, named: re.Match[str]) -> WrittenCall:
         """A name, and its arguments behind it."""
         name, self.pos = named["name"], named.end()
         if self._text.startswith("{", self.pos) and named[0].startswith("call:"):
-            return _WrittenCall(name, self._read_escaped_pairs())
+            return WrittenCall(name, self._read_escaped_pairs())
         if self._text.startswith(("{", "```"), self.pos):
             values, repairs = self._read_json()
-            return _WrittenCall(name, values[0] if len(values) == 1 else None, repairs)
+            return WrittenCall(name, values[0] if len(values) == 1 else None, repairs)
         arguments: dict[str, Any] = {}
         while pair := _ARGUMENT_PAIR_RE.match(self._text, self.pos):
             if "<arg_key>" in pair[2]:
@@ -339,7 +325,7 @@ class _Reader:
         self._skip(_SPACE_RE)
         if self._text.startswith("<arg_key>", self.pos):
             raise _build_unfinished_error(name)
-        return _WrittenCall(name, arguments)
+        return WrittenCall(name, arguments)
 
     def _read_escaped_pairs(self) -> dict[str, Any]:
         arguments: dict[str, Any] = {}
@@ -353,11 +339,11 @@ class _Reader:
         self.pos += 1
         return arguments
 
-    def _read_element(self, element: re.Match[str]) -> _WrittenCall:
+    def _read_element(self, element: re.Match[str]) -> WrittenCall:
         """`<function=name>` or `<invoke name="name">`, with parameters or JSON inside."""
         name, self.pos = element["name"], element.end()
         if element["empty"]:
-            return _WrittenCall(name)
+            return WrittenCall(name)
         arguments: dict[str, Any] = {}
         repairs: frozenset[Repair] = frozenset()
         self._skip(_SPACE_RE)
@@ -374,7 +360,24 @@ class _Reader:
             is_in_value = self._text.startswith("]<]", self.pos)
             raise _build_unfinished_error(name, is_unfinished=is_in_value)
         self.pos = closing.end()
-        return _WrittenCall(name, arguments, repairs)
+        return WrittenCall(name, arguments, repairs)
+
+    def _read_name_element(self, element: re.Match[str]) -> WrittenCall:
+        """`<name>name</name>`, and behind it an element with JSON or with parameters inside."""
+        name, self.pos = element["name"], element.end()
+        arguments: dict[str, Any] = {}
+        repairs: frozenset[Repair] = frozenset()
+        if self._text.startswith("{", self.pos):
+            values, repairs = self._read_json()
+            arguments = values[0]
+        while child := _CHILD_RE.match(self._text, self.pos):
+            arguments[child["name"]] = _strip_newlines(child["value"])
+            self.pos = child.end()
+        self._skip(_SPACE_RE)
+        if not self._text.startswith(closing := f"</{element['body']}>", self.pos):
+            raise _build_unfinished_error(name)
+        self.pos += len(closing)
+        return WrittenCall(name, arguments, repairs)
 
     def _read_parameter(self, parameter: re.Match[str], tool: str) -> Any:
         """A value may quote its closing tag: it ends where a parameter or the end follows. One
@@ -389,10 +392,12 @@ class _Reader:
         if value.count(opening) > value.count(closing):
             raise _build_unfinished_error(tool)
         self.pos = end.end()
+        if cdata := _CDATA_RE.fullmatch(value):
+            return cdata[1]
         stripped = _strip_newlines(value)
         return _decode_scalar(stripped) if 'string="false"' in parameter["attributes"] else stripped
 
-    def _read_tagged(self, tag: re.Match[str]) -> _WrittenCall:
+    def _read_tagged(self, tag: re.Match[str]) -> WrittenCall:
         """A call with the tags of the XML protocol, perhaps by another name or with attributes."""
         name = tag[1]
         tool = self._tools.find(name)
@@ -407,7 +412,7 @@ class _Reader:
         }
         if tag[3]:
             self.pos = tag.end()
-            return _WrittenCall(name, attributes)
+            return WrittenCall(name, attributes)
         from joey.core.parsing.xml_stream import XmlCallEnded, XmlStream  # on need
 
         opening = f"<{name}>"
@@ -420,7 +425,7 @@ class _Reader:
                 self.pos = tag.end() + event.end_offset - len(opening)
                 bare = parse_bare_text(event.bare_text, tool) if event.bare_text else {}
                 arguments = {**bare, **attributes, **event.input}
-                return _WrittenCall(name, arguments)
+                return WrittenCall(name, arguments)
         raise _build_unfinished_error(name, is_unfinished=False)
 
     def _stream_xml(self, stream: XmlStream, opening: str, start: int) -> Iterator[XmlEvent]:
@@ -448,92 +453,3 @@ def _build_unfinished_error(name: str, *, is_unfinished: bool = True) -> NotACal
 
 def _strip_newlines(value: str) -> str:
     return strip_last_newline(strip_first_newline(value))
-
-
-def _iter_json_calls(
-    values: Iterable[Any], repairs: frozenset[Repair], tools: ToolNames
-) -> Iterator[_WrittenCall]:
-    for value in values:
-        match value:
-            case list():
-                yield from _iter_json_calls(value, repairs, tools)
-            case dict():
-                nested = [value[key] for key in _LIST_KEYS if isinstance(value.get(key), list)]
-                if nested:
-                    yield from _iter_json_calls(nested[0], repairs, tools)
-                else:
-                    yield _read_json_call(value, repairs, tools)
-            case _:
-                raise NotACallError
-
-
-def _read_json_call(
-    value: dict[str, Any], repairs: frozenset[Repair], tools: ToolNames
-) -> _WrittenCall:
-    """An object that names a tool and its arguments in one of the usual ways."""
-    if not _OTHER_KEYS.isdisjoint(value):
-        raise NotACallError
-    if isinstance(function := value.get("function"), dict):
-        return _read_json_call(function, repairs, tools)
-    named = {key: value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)}
-    known = [key for key, name in named.items() if tools.find(name) is not None]
-    arguments = [value[key] for key in ARGUMENT_KEYS if _may_be_arguments(value.get(key))]
-    if known and arguments:
-        return _WrittenCall(named[known[0]], arguments[0], repairs)
-    is_flat = value.keys().isdisjoint(ARGUMENT_KEYS)
-    if known and is_flat and named[known[0]] in tools.by_name:
-        flat = {key: inner for key, inner in value.items() if key not in named}
-        return _WrittenCall(named[known[0]], flat, repairs)
-    if named and arguments:
-        name = next(iter(named.values()))
-        raise NotACallError(f'Unknown tool "{name}".', unknown_tool=name)
-    match list(value.items()):
-        case [(str(name), dict(inner))] if name in tools.by_name:
-            return _WrittenCall(name, inner, repairs)
-        case _:
-            raise NotACallError
-
-
-def _may_be_arguments(value: Any) -> bool:
-    match value:
-        case dict() | str() | [dict()]:
-            return True
-        case _:
-            return False
-
-
-def _iter_python_calls(text: str) -> Iterator[_WrittenCall]:
-    """`name(key="value")`, several of them, in a list or inside of `print`."""
-    if len(text) > _MAX_PYTHON_CHARS:
-        raise NotACallError
-    try:
-        module = ast.parse(text.strip())
-    except SyntaxError as error:
-        is_unfinished = any(word in str(error) for word in ("never closed", "unterminated"))
-        raise NotACallError(is_unfinished=is_unfinished) from None
-    except (ValueError, RecursionError, MemoryError):
-        raise NotACallError from None
-    for statement in module.body:
-        match statement:
-            case ast.Expr(value=ast.List(elts=nodes) | ast.Tuple(elts=nodes)):
-                yield from map(_read_python_call, nodes)
-            case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=[node], keywords=[])):
-                yield _read_python_call(node)
-            case ast.Expr(value=node):
-                yield _read_python_call(node)
-            case _:
-                raise NotACallError
-
-
-def _read_python_call(node: ast.expr) -> _WrittenCall:
-    match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=[]):
-            try:
-                arguments = {
-                    keyword.arg or "": ast.literal_eval(keyword.value) for keyword in node.keywords
-                }
-                return _WrittenCall(name, json.loads(json.dumps(arguments)))
-            except (ValueError, TypeError, MemoryError, RecursionError):
-                raise NotACallError from None
-        case _:
-            raise NotACallError

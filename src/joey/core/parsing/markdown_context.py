@@ -8,9 +8,13 @@ _FENCE_RE = compile_regex(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _LONGEST_HEAD = 200
 """Characters of a line that are kept; a fence and the marks of a quotation stand at its start."""
 _NEVER_PROSE_RE = compile_regex(
-    r"(?:\s*+(?:[-*+]|\d{1,4}[.)])\s++)*+\s*+(?:[>|#%;]|//|--|REM\s|\[\w++\(|[+-]\Z)|.* \| "
+    r"(?:\s*+(?:[-*+]|\d{1,4}[.)])\s++)*+\s*+"
+    r"(?:[>|#%;]|//|--|REM\s|'\s|\[\w++\(|\[\^[^\]\s]++\]:|[+-]\Z|(?:[^\s:]++:)?\d++[:\t]\s*+\Z"
+    r"|[^\s:]++:\d++(?::\d++:|-)\s*+\Z|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*+(?:\s++\S++){0,3}\s*+\Z)"
+    r"|.* \| "
 )
-"""A line of a quotation, table, comment, diff or list of Python calls; perhaps in a list."""
+"""A line of a quotation, table, comment, footnote, diff, found text, log or list of Python calls;
+perhaps in a list."""
 _QUOTES = ('"', "'", "“", "„", "‘", "«")
 _CODE_ELEMENTS = (
     *("blockquote", "cite", "code", "example", "kbd", "pre", "q", "samp", "script", "textarea"),

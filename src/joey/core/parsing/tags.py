@@ -27,12 +27,20 @@ from joey.core.text import compile_regex
 _NAMES = ("think", "thinking", "thought", "reasoning", "seed:think")
 _LETTER_CASES = (str.lower, str.capitalize, str.upper)
 _SPELLINGS = [case(name) for name in _NAMES for case in _LETTER_CASES]
+_NAMES_IN_PAIRS = (
+    *("analysis", "antThinking", "inner_monologue", "internal_monologue", "longcat_think"),
+    *("minimax:think", "mm:think", "reasoning_scratchpad", "REASONING_SCRATCHPAD", "reflection"),
+    *("scratch_pad", "scratchpad", "think:opensource", "thoughts"),
+)
+"""No template writes these tags, so a closing one that nothing opened is text."""
 _OTHER_PAIRS = {
     "[THINK]": "[/THINK]",
     "◁think▷": "◁/think▷",
     "<|START_THINKING|>": "<|END_THINKING|>",
     "<|begin_of_thought|>": "<|end_of_thought|>",
     "<|channel>thought": "<channel|>",
+    "<|inner_prefix|>": "<|inner_suffix|>",
+    "<unused94>thought": "<unused95>",
 }
 _ANALYSIS = "<|channel|>analysis<|message|>"
 _ANALYSIS_END = "<|end|>"
@@ -40,13 +48,17 @@ _ANALYSIS_END = "<|end|>"
 _ANALYSIS_TAGS = frozenset({_ANALYSIS, f"<|start|>assistant{_ANALYSIS}", _ANALYSIS_END})
 _FINAL = "<|channel|>final<|message|>"
 _CLOSING_BY_OPENING = {
-    **{f"<{name}>": f"</{name}>" for name in _NAMES},
+    **{f"<{name.lower()}>": f"</{name.lower()}>" for name in (*_NAMES, *_NAMES_IN_PAIRS)},
     **{opening.lower(): closing.lower() for opening, closing in _OTHER_PAIRS.items()},
     **dict.fromkeys(_ANALYSIS_TAGS - {_ANALYSIS_END}, _ANALYSIS_END),
 }
-THINK_OPENING_TAGS = frozenset({*(f"<{name}>" for name in _SPELLINGS), *_OTHER_PAIRS})
+THINK_OPENING_TAGS = frozenset(
+    {*(f"<{name}>" for name in (*_SPELLINGS, *_NAMES_IN_PAIRS)), *_OTHER_PAIRS}
+)
+_CLOSING_TAGS_IN_PAIRS = frozenset(f"</{name.lower()}>" for name in _NAMES_IN_PAIRS)
 THINK_CLOSING_TAGS = frozenset(
     {
+        *(f"</{name}>" for name in _NAMES_IN_PAIRS),
         *(f"</{name}{gap}>" for name in _SPELLINGS for gap in ("", " ", "\n")),
         *(*_OTHER_PAIRS.values(), _FINAL, f"<|start|>assistant{_FINAL}"),
     }
@@ -60,7 +72,13 @@ THINK_TAGS = frozenset(
     },
 )
 """What to look for in text; `ThinkTagKind.classify` says what a match is."""
-_THINK_CLOSING_RE = compile_regex("|".join(map(re.escape, sorted(THINK_CLOSING_TAGS))))
+_THINK_CLOSING_RE = compile_regex(
+    "|".join(
+        re.escape(tag)
+        for tag in sorted(THINK_CLOSING_TAGS)
+        if tag.lower() not in _CLOSING_TAGS_IN_PAIRS
+    )
+)
 THINK_TAG_PATTERN = "|".join(map(re.escape, sorted(_BARE_THINK_TAGS)))
 
 
@@ -233,7 +251,7 @@ class ThinkTagReader(ABC):
             self._emit_think_tag(tag)
             return
         if closing != self._think_closing_tag:
-            if closing == _ANALYSIS_END:
+            if closing == _ANALYSIS_END or closing in _CLOSING_TAGS_IN_PAIRS:
                 self._emit_text(tag)
             else:
                 self._end_reasoning(at, at + len(tag))
