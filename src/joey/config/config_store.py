@@ -1,12 +1,13 @@
 """Store of the user's choices: reads and changes `settings.json` and `profiles.json`.
 
 Everything is read afresh, so that a change made in an editor counts at once; keys that are not
-understood are kept as they were. `SettingsRuleStore` adds the permission rules of "always"
-answers.
+understood are kept as they were. `LiveNetwork` lets running tasks follow the setting of their
+network.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,20 @@ from joey.config.profiles import (
     split_settings_and_profile,
 )
 from joey.config.settings import SETTINGS_FILE, check_key_spelling, load_settings
-from joey.core.permissions.policy import PersistentRule, add_rule, would_enable_only_this_rule
+from joey.core.permissions.hosts import (
+    NetworkOrigin,
+    NetworkSetting,
+    add_host,
+    intersect_hosts,
+    list_entries,
+)
 from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
-from joey.ports.extensions import RuleStore
+from joey.ports.extensions import NetworkPolicy
 from joey.system.locks import lock_for_update
+
+log = logging.getLogger(__name__)
 
 _PROVIDER_SPECIFIC_KEYS = ("apiKey", "baseUrl", "model", "headers")
 """What means nothing to another provider, or must not go to one."""
@@ -222,29 +231,80 @@ def _merge_profile_entry(known: dict[str, Any], values: dict[str, Any]) -> dict[
     return {name: value for name, value in merged.items() if value is not None}
 
 
-class SettingsRuleStore:
-    def __init__(self, home: Path) -> None:
+class LiveNetwork:
+    """The network setting of a running task, as the user's files have it now.
+
+    A task starts with what flags, its own configuration and the settings say. When `sandboxNetwork`
+    is changed later, that counts for its next command: the new value where the task went by the
+    settings; where a flag or a client has chosen, it can only take away. Hosts that are allowed in
+    the directory count where nothing has chosen otherwise. A project's limits stay in force.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        at_start: NetworkSetting,
+        origin: NetworkOrigin,
+        read_directory_hosts: Callable[[], tuple[str, ...]] = lambda: (),
+        can_filter_hosts: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`at_start` is what the task was opened with, limits included."""
         self._settings_file = home / SETTINGS_FILE
         self._config_store = ConfigStore(home)
+        self._at_start = at_start
+        self._origin = origin
+        self._read_directory_hosts = read_directory_hosts
+        self._can_filter_hosts = can_filter_hosts
+        self._signature: tuple[int, ...] | None = None
+        self._user_setting: NetworkSetting = "off"
+        self._is_switched_off = False
+        self._initial_setting = self._read_user_setting()
+        if origin.user_setting is not None:
+            self._initial_setting = origin.user_setting
+        self._has_changed = False
+        """Also when the setting is what it was again: that is a decision too."""
 
-    def would_enable_only(self, rule: PersistentRule) -> bool:
+    @property
+    def ceiling(self) -> NetworkSetting:
+        return self._origin.ceiling
+
+    def read(self) -> NetworkSetting:
+        current = self._read_user_setting()
+        self._has_changed |= current != self._initial_setting
+        if not self._has_changed:
+            setting = self._at_start
+        elif self._origin.is_pinned:
+            setting = intersect_hosts(self._at_start, current)
+        else:
+            setting = intersect_hosts(current, self.ceiling)
+        hosts = () if self.explain_fixed() else self._read_directory_hosts()
+        if hosts and self._can_filter_hosts():
+            for host in list_entries(intersect_hosts(hosts, self.ceiling)):
+                setting = add_host(setting, host)
+        return setting
+
+    def explain_fixed(self) -> str:
+        self._read_user_setting()
+        if self._origin.is_pinned:
+            return "the network was chosen for this run"
+        return "`sandboxNetwork` is `off` in your settings" if self._is_switched_off else ""
+
+    def _read_user_setting(self) -> NetworkSetting:
+        signature: tuple[int, ...]
         try:
-            return would_enable_only_this_rule(rule, self._config_store.load_settings())
-        except ConfigError:
-            return False  # nothing is written into a file that is not understood
-
-    def add(self, rule: PersistentRule) -> None:
-        self._config_store.update_settings_with(lambda: self._build_changed_settings(rule))
-
-    def _build_changed_settings(self, rule: PersistentRule) -> dict[str, Any]:
-        if not self.would_enable_only(rule):
-            raise ConfigError(
-                f"{self._settings_file} was changed meanwhile; `{rule.text}` was not added to it."
-            )
-        settings = add_rule(self._config_store.load_settings(), rule)
-        if rule.setting == "allowedCommands":
-            return {"alwaysAllowExecute": True, "allowedCommands": settings.allowed_commands}
-        return {"alwaysAllowMcp": True, "allowedMcpTools": settings.allowed_mcp_tools}
+            found = self._settings_file.stat()
+            signature = (found.st_mtime_ns, found.st_size, found.st_ino)
+        except OSError:
+            signature = ()
+        if signature != self._signature:
+            try:
+                self._user_setting = self._config_store.load_settings().sandbox_network
+                document = read_document(self._settings_file) or {}
+                self._is_switched_off = document.get("sandboxNetwork") == "off"
+            except ConfigError as error:
+                log.warning("the network stays as it was: %s", error)
+            self._signature = signature
+        return self._user_setting
 
 
-_protocol_check: type[RuleStore] = SettingsRuleStore
+_network_protocol_check: type[NetworkPolicy] = LiveNetwork

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from joey.config.json_documents import replace_config_file
 from joey.config.untrusted_files import (
     ConfigScopes,
     SymlinkPolicy,
@@ -39,7 +41,10 @@ from joey.core.modes import (
 from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.settings import Settings
 from joey.core.text import compile_regex
+from joey.errors import ConfigError
 from joey.ports.extensions import TrustItem
+from joey.system.files import read_regular_file
+from joey.system.locks import lock_for_update
 
 PROJECT_MODES_FILE = ".roomodes"
 USER_MODES_FILES = ("modes.yaml", "custom_modes.yaml")
@@ -81,6 +86,48 @@ def load_modes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Mode,
     return tuple(mode for file in files for mode in _load_file_modes(reader, *file))
 
 
+def read_user_mode_entries(home: Path) -> list[Any]:
+    """The modes of the user as their files have them. Raises ConfigError."""
+    return [entry for path in _list_user_files(home) for entry in _read_entries(path)]
+
+
+def add_user_modes(home: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Append modes to the user's file, whose comments stay. Raises ConfigError."""
+    import yaml
+
+    path = next(iter(_list_user_files(home)), home / USER_MODES_FILES[-1])
+    with lock_for_update(path):
+        known = _read_entries(path)
+        added = yaml.safe_dump(list(entries), sort_keys=False, allow_unicode=True, width=1000)
+        try:
+            text = path.read_text(encoding="utf-8").rstrip() + "\n" if known else "customModes:\n"
+            appended = text + textwrap.indent(added, _find_list_indent(text))
+            is_complete = get_mode_entries(parse_modes_text(appended)) == [*known, *entries]
+        except (OSError, ValueError):
+            is_complete = False
+        if not is_complete:  # it is JSON, or something stands after the list
+            document = {"customModes": [*known, *entries]}
+            appended = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000)
+        replace_config_file(path, appended)
+
+
+def _list_user_files(home: Path) -> list[Path]:
+    return [home / name for name in USER_MODES_FILES if (home / name).is_file()]
+
+
+def _read_entries(path: Path) -> list[Any]:
+    try:
+        data = read_regular_file(path, MAX_FILE_BYTES)
+        return get_mode_entries(parse_modes_text((data or b"").decode()))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+
+
+def _find_list_indent(text: str) -> str:
+    found = re.search(r"^( *)- ", text, re.MULTILINE)
+    return found[1] if found else "  "
+
+
 def _load_file_modes(
     reader: UntrustedFileReader, path: Path, label: str, symlink_policy: SymlinkPolicy | None
 ) -> Iterator[Mode]:
@@ -91,7 +138,7 @@ def _load_file_modes(
         reader.warn(f"{label} is not used: it has more than {MAX_FILE_BYTES:,} bytes.")
         return
     try:
-        entries = _get_mode_entries(_parse_modes_text(text.text))
+        entries = get_mode_entries(parse_modes_text(text.text))
     except ValueError as error:
         reader.warn(f"{label} is not used: {error}.")
         return
@@ -102,7 +149,7 @@ def _load_file_modes(
     for number, entry in enumerate(entries[:MAX_MODES], start=1):
         where = f"{label}: mode {_describe_entry(entry, number)}"
         try:
-            mode = _parse_mode(
+            mode = parse_mode(
                 entry, source, lambda note, where=where: reader.warn(f"{where}: {note}.")
             )
             if mode.slug in seen:
@@ -114,7 +161,7 @@ def _load_file_modes(
         yield mode
 
 
-def _parse_modes_text(text: str) -> Any:
+def parse_modes_text(text: str) -> Any:
     """YAML with its typography made plain; as it stands where that spoils it; else JSON."""
     visible = _INVISIBLE_CHARS_RE.sub("", text)
     plain = visible.translate(_TYPOGRAPHY_TABLE)
@@ -134,7 +181,7 @@ def _parse_modes_text(text: str) -> Any:
     raise problem
 
 
-def _get_mode_entries(document: Any) -> list[Any]:
+def get_mode_entries(document: Any) -> list[Any]:
     if document is None:
         return []
     entries = document.get("customModes") if isinstance(document, dict) else None
@@ -152,7 +199,7 @@ def _describe_entry(entry: Any, number: int) -> str:
     return f"number {number}"
 
 
-def _parse_mode(entry: Any, source: CustomizationSource, warn: Any) -> Mode:
+def parse_mode(entry: Any, source: CustomizationSource, warn: Any) -> Mode:
     if not isinstance(entry, dict):
         raise InvalidModeError("it is not a list of fields")
     slug = _get_required_text(entry, "slug")

@@ -112,10 +112,15 @@ def _explain_wrong_value(error: msgspec.ValidationError, path: Path, within: str
 
 
 def write_document(path: Path, value: dict[str, Any]) -> None:
+    """Raises ConfigError."""
+    replace_config_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n")
+
+
+def replace_config_file(path: Path, text: str) -> None:
     """Replace a file atomically, readable by its owner alone. Raises ConfigError."""
     path = Path(os.path.realpath(path))  # a link to where the user keeps such files stays one
     try:
         make_private_directory(path.parent)
-        replace_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode())
+        replace_file(path, text.encode())
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}.") from error

@@ -54,7 +54,10 @@ def choose_profile(
     url = base_url or start.base_url
     if url is None and start.api_key is None and not start.credentials:
         url = find_base_url(kind, env)
-    usual = kind.default_model if base_url is None else ""
+    named_url = base_url or (start.base_url if kind.name == DEFAULT_PROVIDER else None)
+    # Any server may speak OpenAI's protocol, and few have OpenAI's models.
+    is_other = named_url is not None and not is_same_address(named_url, kind.base_url)
+    usual = "" if is_other else kind.default_model
     chosen = structs.replace(
         start,
         model=model or start.model or usual,

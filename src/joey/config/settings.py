@@ -28,7 +28,12 @@ from msgspec import Struct, structs
 from joey.config.json_documents import convert_document, read_document
 from joey.config.profiles import PROFILES_FILE
 from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
-from joey.core.permissions.hosts import intersect_hosts, parse_host
+from joey.core.permissions.hosts import (
+    REGISTRIES,
+    NetworkSetting,
+    check_network,
+    intersect_hosts,
+)
 from joey.core.settings import Settings
 from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError
@@ -113,7 +118,7 @@ PROJECT_PERMISSIONS = {
     **dict.fromkeys(DISABLEABLE_FIELDS, "may turn it off"),
     **dict.fromkeys(EXTENDABLE_FIELDS, "may add to it"),
     **dict.fromkeys(LOWERABLE_FIELDS, "may lower it"),
-    _NETWORK_KEY: "may ask for `off`, or for fewer hosts",
+    _NETWORK_KEY: "may ask for `off`, `registries` or fewer hosts",
     **{key: f"may ask for `{value}`" for key, value in _STRICTEST_VALUES.items()},
 }
 """What a project may do about a setting; all others are the user's alone."""
@@ -126,7 +131,7 @@ class ProjectRestrictions(Struct, frozen=True):
     added_entries: dict[str, tuple[str, ...]] = {}
     lowered_limits: dict[str, float] = {}
     strictest_values: dict[str, str] = {}
-    allowed_network: str | tuple[str, ...] | None = None
+    allowed_network: NetworkSetting | None = None
     """The only hosts that commands shall reach."""
 
 
@@ -175,7 +180,7 @@ def _parse_restrictions(
     added: dict[str, tuple[str, ...]] = {}
     lowered: dict[str, float] = {}
     strictest: dict[str, str] = {}
-    network: str | tuple[str, ...] | None = None
+    network: NetworkSetting | None = None
     for key, value in document.items():
         if key in DISABLEABLE_FIELDS and not msgspec.convert(value, bool):
             off.add(DISABLEABLE_FIELDS[key])
@@ -193,14 +198,15 @@ def _parse_restrictions(
     return ProjectRestrictions(frozenset(off), added, lowered, strictest, network)
 
 
-def _parse_network(value: object) -> str | tuple[str, ...]:
+def _parse_network(value: object) -> NetworkSetting:
     """Raises msgspec.ValidationError."""
     if value == "off":
         return "off"
+    if value == REGISTRIES:
+        return REGISTRIES
     hosts = msgspec.convert(value, tuple[str, ...])
     try:
-        for each in hosts:
-            parse_host(each)
+        check_network(hosts)
     except ValueError as error:
         raise msgspec.ValidationError(str(error)) from error
     return hosts
