@@ -1,4 +1,4 @@
-# Every command sets up .venv by itself; all it needs is Python 3.11 to 3.13, git and a package index.
+# Every command sets up .venv by itself; all it needs is Python 3.11 or newer, git and a package index.
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,10 +11,10 @@ CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.memory_disk
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test shake check format bench corpus soak llamacpp nightly web lock
+.PHONY: help setup demo test shake check format bench corpus soak llamacpp npmclients nightly web dist release lock
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## prepare .venv with everything the other commands use
 
@@ -49,14 +49,24 @@ soak: $(READY) ## for some minutes: try other examples, send 100,000 broken fram
 llamacpp: $(READY) ## install a llama.cpp server with a small model (130 MB), and run tasks with it for some minutes
 	@$(CACHED) -m scripts.lanes llamacpp
 
-nightly: $(READY) ## run everything, for about an hour: tests, corpus, soak, bench and llama.cpp; ends with a table of results
-	@$(CACHED) -m scripts.lanes llamacpp test corpus soak bench
+npmclients: $(READY) ## install Claude Code, Codex, opencode, Qwen Code and pi (1.4 GB), and record them with joey proxy
+	@$(CACHED) -m scripts.lanes npmclients
+
+nightly: $(READY) ## run everything, for about an hour: tests, corpus, soak, bench, llama.cpp and real clients; ends with a table of results
+	@$(CACHED) -m scripts.lanes llamacpp npmclients test corpus soak bench
 
 # `npm ci` misreads a lock without addresses; this installs the same versions, checked by their hashes.
 web: ## build the web page and run its own tests (needs node 20 or newer)
 	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' || { echo "make web needs node 20 or newer"; exit 1; }
 	@cd web && { test node_modules/.package-lock.json -nt package-lock.json || npm install --no-save --silent; }
 	@cd web && npm run --silent test && npm run --silent build
+
+dist: $(READY) ## build the wheel and the source distribution, and try them on each Python found here
+	@$(BIN)/python -m scripts.release
+
+release: $(READY) ## make a version: make release VERSION=0.2.0 (docs/releasing.md)
+	@test -n "$(VERSION)" || { echo "name the version: make release VERSION=0.2.0"; exit 2; }
+	@$(BIN)/python -m scripts.release "$(VERSION)"
 
 lock: ## renew both requirement locks (needs uv)
 	uv pip compile pyproject.toml -o requirements.lock --custom-compile-command 'make lock' \
@@ -65,8 +75,8 @@ lock: ## renew both requirement locks (needs uv)
 		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -q
 
 $(READY): pyproject.toml requirements-dev.lock
-	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info < (3, 14); \
-		sys.exit(None if ok else "joey needs Python 3.11 to 3.13; name one: make PYTHON=python3.12 …")'
+	@$(PYTHON) -c 'import sys; ok = sys.version_info >= (3, 11); \
+		sys.exit(None if ok else "joey needs Python 3.11 or newer; name one: make PYTHON=python3.12 …")'
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version): installing the locked requirements (about a minute)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock

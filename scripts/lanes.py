@@ -1,4 +1,4 @@
-"""The steps of `make soak`, `make bench`, `make llamacpp` and `make nightly`, and their results.
+"""The steps of `make soak`, `bench`, `llamacpp`, `npmclients` and `nightly`, and their results.
 
 `python -m scripts.lanes LANE…` runs every step of these lanes, also after one has failed.
 """
@@ -83,6 +83,10 @@ LANES: dict[str, tuple[Step, ...]] = {
     "llamacpp": (
         Step("installing llama.cpp", ("scripts.llamacpp",)),
         Step("tasks with a real model", (*PYTEST, "-s", *REAL_MODEL)),
+    ),
+    "npmclients": (
+        Step("installing coding agents", ("scripts.npm_clients",)),
+        Step("real clients of the proxy", (*PYTEST, "-s", "tests/proxy/real_clients.py")),
     ),
 }
 
