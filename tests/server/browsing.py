@@ -69,6 +69,8 @@ class Served:
         self.workspace.mkdir(exist_ok=True)
         self.port = _free_port()
         self.model_url = model_url
+        self.printed_link = ""
+        """Works once."""
         self._process: Process | None = None
         self._output: asyncio.Task[None] | None = None
 
@@ -97,10 +99,11 @@ class Served:
         assert self._process.stdout is not None
         said = b""
         async with asyncio.timeout(TIMEOUT_S):
-            while not re.search(rb"http://127\.0\.0\.1:\d+/", said):
+            while not (link := re.search(rb"http://127\.0\.0\.1:\d+/#code=[\w-]+", said)):
                 line = await self._process.stdout.readline()
                 assert line, f"joey serve ended: {said.decode()}"
                 said += line
+        self.printed_link = link[0].decode()
         self._output = asyncio.create_task(_drain(self._process.stdout))
 
     async def stop(self) -> None:

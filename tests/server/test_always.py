@@ -33,7 +33,7 @@ async def test_a_client_is_sent_the_rule_and_adds_it(tmp_path: Path) -> None:
         assert event["payload"]["alwaysRule"] == "touch a.txt"
         row = next(row for row in peer.rows() if row["ts"] == ask_ts)
         assert row["alwaysRule"] == "touch a.txt"
-        arguments = {"askTs": ask_ts, "response": YES, "always": True}
+        arguments = {"askTs": ask_ts, "response": YES, "always": True, "scope": "everywhere"}
         assert await peer.ask("respond", task_id, **arguments) == {"accepted": True}
         await peer.asked("completion_result")
         assert written(here.home) == {

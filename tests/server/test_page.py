@@ -65,7 +65,7 @@ async def test_a_task_streams_and_waits_for_approval_and_acceptance(
             say("First half,"),
             pause(gate),
             say(" second half."),
-            call("execute_command", {"command": "echo from-the-shell"}),
+            call("execute_command", {"command": "touch a.txt; echo from-the-shell"}),
             usage(input=1200, output=34),
         ),
         DONE,
@@ -77,7 +77,7 @@ async def test_a_task_streams_and_waits_for_approval_and_acceptance(
         gate.set()
         await expect(page.get_by_text("First half, second half.")).to_be_visible()
         await status(page).to_contain_text("Needs you")
-        await expect(page.locator(".command")).to_have_text("echo from-the-shell")
+        await expect(page.locator(".command")).to_have_text("touch a.txt; echo from-the-shell")
         await page.get_by_role("button", name="Allow", exact=True).click()
         await expect(page.locator(".output")).to_contain_text("from-the-shell")
         await status(page).to_contain_text("Result ready")
@@ -94,7 +94,7 @@ async def test_a_rejection_takes_the_message_along(browser: Browser, tmp_path: P
     async with visit(browser, tmp_path, [Turn(write), DONE], "Write a file") as at:
         page = at.page
         await expect(page.locator(".diff .add").first).to_have_text("+one")
-        await expect(page.get_by_role("button", name="Reject", exact=True)).to_be_enabled()
+        await expect(page.get_by_role("button", name="Reject and stop")).to_be_enabled()
         await page.get_by_label("Message to joey").fill("Call it b.txt")
         await page.keyboard.press("Alt+n")
         await expect(page.locator(".card .state.rejected")).to_be_visible()
@@ -103,6 +103,24 @@ async def test_a_rejection_takes_the_message_along(browser: Browser, tmp_path: P
         await status(page).to_contain_text("Result ready")
         assert not (at.server.workspace / "a.txt").exists()
         assert "Call it b.txt" in str(at.model.requests[1].body)
+
+
+@pytest.mark.requirement("engine:calls:rejection-stops")
+async def test_a_rejection_without_a_message_stops_and_waits_for_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    write = call("write_to_file", {"path": "a.txt", "content": "one\n"})
+    async with visit(browser, tmp_path, [Turn(write), DONE], "Write a file") as at:
+        page = at.page
+        await page.get_by_role("button", name="Reject and stop").click()
+        await status(page).to_contain_text("Stopped")
+        await expect(page.locator(".card .state.rejected")).to_be_visible()
+        assert len(at.model.requests) == 1
+        await page.get_by_label("Message to joey").fill("Call it b.txt")
+        await page.keyboard.press("Enter")
+        await status(page).to_contain_text("Result ready")
+        assert "Call it b.txt" in str(at.model.requests[1].body)
+        assert not (at.server.workspace / "a.txt").exists()
 
 
 async def test_a_follow_up_is_answered_by_a_suggestion(browser: Browser, tmp_path: Path) -> None:
@@ -126,7 +144,7 @@ async def test_a_task_is_stopped_and_resumed(browser: Browser, tmp_path: Path) -
     async with visit(browser, tmp_path, turns, "Take long") as at:
         page = at.page
         await expect(page.get_by_text("It takes long")).to_be_visible()
-        await page.get_by_role("button", name="Stop").click()
+        await page.get_by_role("button", name="Stop", exact=True).click()
         await status(page).to_contain_text("Stopped")
         await page.get_by_role("button", name="Resume").click()
         await status(page).to_contain_text("Result ready")
@@ -164,7 +182,7 @@ async def test_a_restart_of_the_server_loses_and_doubles_nothing(
     browser: Browser, tmp_path: Path
 ) -> None:
     turns = [
-        Turn(say("Before."), call("execute_command", {"command": "true"})),
+        Turn(say("Before."), call("execute_command", {"command": "touch a.txt"})),
         Turn(say("After."), call("attempt_completion", {"result": "Done."})),
     ]
     async with visit(browser, tmp_path, turns, "Outlive the server") as at:

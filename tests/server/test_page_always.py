@@ -10,6 +10,8 @@ import pytest
 
 from joey.testing.script import Turn, call
 from tests.server.browsing import (
+    DESKTOP,
+    PHONE,
     Browser,
     capture_view,
     expect,
@@ -23,18 +25,51 @@ pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 
 TOUCH = Turn(call("execute_command", {"command": "touch a.txt"}))
 DONE = Turn(call("attempt_completion", {"result": "Done."}))
+SCOPES = ("this directory", "this task", "every directory")
 
 
 @pytest.mark.requirement("always:client")
-async def test_the_page_shows_the_rule_and_adds_it(browser: Browser, tmp_path: Path) -> None:
-    async with visit(browser, tmp_path, [TOUCH, TOUCH, DONE]) as at:
-        await start_task(at.page, "Touch it")
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_the_page_shows_the_rule_and_adds_it(
+    browser: Browser, tmp_path: Path, scope: str, size: tuple[int, int]
+) -> None:
+    async with visit(browser, tmp_path, [TOUCH, TOUCH, DONE], "Touch it", size) as at:
         always = at.page.get_by_role("button", name="Always allow")
-        await expect(always).to_contain_text("touch a.txt")
-        await always.click()
+        labels = [f" Always allow in {each}:touch a.txt" for each in SCOPES]
+        await expect(always).to_have_text(labels)
+        await capture_view(at.page, tmp_path / "scopes.png")
+        await at.page.get_by_role("button", name=f"Always allow in {scope}:").click()
         await status(at.page).to_contain_text("Result ready")
-    written = json.loads((tmp_path / "joey-home" / "settings.json").read_text())
-    assert written["allowedCommands"] == ["touch a.txt"]
+    settings = tmp_path / "joey-home" / "settings.json"
+    written = json.loads(settings.read_text()) if settings.exists() else {}
+    everywhere = ["touch a.txt"] if scope == "every directory" else None
+    assert written.get("allowedCommands") == everywhere
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+async def test_the_page_allows_one_command_with_network(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    responses: list[dict[str, object]] = []
+
+    def note(frame: str | bytes) -> None:
+        command = json.loads(frame)
+        if command.get("commandName") == "respond":
+            responses.append(command["arguments"])
+
+    async with visit(browser, tmp_path, [TOUCH, DONE], None, size) as at:
+        at.page.on("websocket", lambda socket: socket.on("framesent", note))
+        await at.page.reload()
+        await start_task(at.page, "Touch it")
+        name = "Allow, with network for this command"
+        button = at.page.get_by_role("button", name=name, exact=True)
+        await expect(button).to_be_enabled()
+        fits = "element => element.scrollWidth <= element.clientWidth"
+        assert await button.evaluate(fits), "the label is cut off"
+        await button.click()
+        await status(at.page).to_contain_text("Result ready")
+    assert [response["network"] for response in responses] == [True]
 
 
 @pytest.mark.requirement("always:edits")
@@ -56,7 +91,7 @@ async def test_the_page_accepts_the_edits_of_a_task(browser: Browser, tmp_path: 
     ("sandbox", "text"),
     [
         ("off", "runs UNCONFINED: the sandbox is switched off"),
-        ("auto", r"runs confined \(\w+\)|no sandbox works here"),
+        ("auto", r"sandboxed \(\w+\)|no sandbox works here"),
     ],
 )
 async def test_the_page_says_what_holds_a_command_that_it_asks_about(

@@ -87,7 +87,9 @@ def a_whole_task(gate: asyncio.Event) -> list[Turn]:
             usage(input=5200, output=310, cache_reads=21_000),
         ),
         Turn(say("Now the repair."), call("apply_diff", EDIT), usage(input=1200, output=96)),
-        Turn(call("execute_command", {"command": "seq 1 40 && echo 'all tests pass'"})),
+        Turn(
+            call("execute_command", {"command": "touch log && seq 1 40 && echo 'all tests pass'"})
+        ),
         Turn(call("ask_followup_question", QUESTION)),
         Turn(say("Writing it down"), pause(gate), say(" now."), call("list_files", {"path": "."})),
         Turn(

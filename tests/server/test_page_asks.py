@@ -82,7 +82,7 @@ async def test_a_question_comes_into_view_and_its_bar_says_what_it_is_about_and_
         bar = page.get_by_role("region", name="Run this command?")
         await expect(bar).to_contain_text("echo xxx")
         await expect(bar).to_contain_text(
-            "commands are not allowed without you (alwaysAllowExecute)"
+            "commands require confirmation (alwaysAllowExecute is off)"
         )
         await expect(bar.get_by_title(f"echo {'x' * 300} <U+202E>reversed")).to_be_visible()
         await scroll_up(page)
@@ -96,7 +96,7 @@ async def test_the_bar_names_the_file_that_would_change(browser: Browser, tmp_pa
     async with visit(browser, tmp_path, [write, DONE], "Write it") as at:
         bar = at.page.get_by_role("region", name="Create src/a.txt?")
         await expect(bar).to_contain_text("Create src/a.txt")
-        await expect(bar).to_contain_text("edits are not allowed without you (alwaysAllowWrite)")
+        await expect(bar).to_contain_text("edits require confirmation (alwaysAllowWrite is off)")
 
 
 async def test_a_question_that_nobody_answered_is_not_called_rejected(
@@ -105,7 +105,7 @@ async def test_a_question_that_nobody_answered_is_not_called_rejected(
     async with visit(browser, tmp_path, [TOUCH, DONE], "Touch it") as at:
         page = at.page
         await status(page).to_contain_text("Needs you")
-        await page.get_by_role("button", name="Stop").click()
+        await page.get_by_role("button", name="Stop", exact=True).click()
         await status(page).to_contain_text("Stopped")
         await expect(page.locator(".card .state")).to_have_text("not answered")
         await page.reload()
@@ -118,7 +118,7 @@ async def test_a_result_is_accepted_or_talked_about_and_not_stopped(
     async with visit(browser, tmp_path, [DONE], "Be done") as at:
         page = at.page
         await status(page).to_contain_text("Result ready")
-        await expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Stop", exact=True)).to_have_count(0)
         await expect(page.get_by_role("button", name="Resume")).to_have_count(0)
         await page.keyboard.press("Alt+s")
         await page.get_by_role("button", name="Accept").click()

@@ -56,7 +56,7 @@ async def test_a_question_of_a_subtask_is_seen_from_above_and_answered_below(
         for message in ("Choose a colour", "Count the doors"):
             card = page.locator(".card.pending", has_text=message)
             await expect(card.get_by_text("Subtask", exact=True)).to_be_visible()
-            await expect(page.locator(".ask strong")).to_contain_text("Subtask")
+            await expect(page.get_by_label("Start a subtask in the mode ❓ Ask?")).to_be_visible()
             await expect(page.get_by_role("button", name="Allow", exact=True)).to_be_enabled()
             await page.get_by_role("button", name="Allow", exact=True).click()
             await expect(card).to_have_count(0)
@@ -80,7 +80,7 @@ async def test_a_question_of_a_subtask_is_seen_from_above_and_answered_below(
         await page.keyboard.press("Escape")
         await awaited.get_by_role("link", name="Choose a colour").click()
         await page.get_by_role("button", name="Red").click()
-        await expect(page.get_by_label("Finish subtask?")).to_be_visible()
+        await expect(page.get_by_label("Accept the result of the subtask?")).to_be_visible()
         await capture_view(page, screenshots / f"{kind}-4-child.png")
         await page.get_by_role("button", name="Accept", exact=True).click()
         await status(page).to_contain_text("Done")

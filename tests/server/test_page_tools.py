@@ -113,7 +113,7 @@ async def test_every_tool_says_what_it_does_and_shows_what_it_found(
     async with visit(browser, tmp_path, turns, "Price it", size, color_scheme=scheme) as at:
         page = at.page
         approve = page.get_by_role("button", name="Allow", exact=True)
-        await expect(page.get_by_label("Use this MCP server?")).to_be_visible()
+        await expect(page.get_by_label("Use the MCP tool ")).to_be_visible()
         await expect(page.locator(".card.pending pre")).to_have_text(
             '{\n  "text": "hello there"\n}'
         )

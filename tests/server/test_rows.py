@@ -205,7 +205,7 @@ async def test_a_command_that_the_rules_allow_has_json_in_its_row(
 
 
 async def test_a_command_that_waits_for_a_user_is_plain_text(tmp_path: Path) -> None:
-    turns = (Turn(call("execute_command", {"command": "echo hello"})), done())
+    turns = (Turn(call("execute_command", {"command": "touch hello"})), done())
     async with open_server(tmp_path, *turns) as here, here.peer() as peer:
         task_id = await start(peer, "native")
         await peer.asked("command")
@@ -213,7 +213,7 @@ async def test_a_command_that_waits_for_a_user_is_plain_text(tmp_path: Path) -> 
         await peer.asked("completion_result")
         rows = await check_rows(here, peer, task_id)
         [row] = [row for row in rows if row.get("tool") == "execute_command"]
-        assert (row["ask"], row["text"]) == ("command", "echo hello")
+        assert (row["ask"], row["text"]) == ("command", "touch hello")
 
 
 @PROTOCOLS

@@ -26,6 +26,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "sendMessage": {"message": "yes, go on"},
     "respond": {"askTs": 1, "response": "yesButtonClicked"},
     "switchMode": {"mode": "ask"},
+    "revokePermission": {"setting": "allowedCommands", "text": "ls", "scope": "task"},
+    "setApprovalLevel": {"level": "all"},
     "editQueue": {"id": "m", "remove": True},
     "killProcess": {"pid": 1},
     "rewindTask": {"messageTs": 1},

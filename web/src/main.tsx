@@ -5,16 +5,17 @@ import { App } from "./page/app";
 import { startKeyListener } from "./page/keys";
 import { trackPresses } from "./approval/presstimes";
 import { connect, openTask } from "./state/store";
-import { loadToken } from "./wire/token";
+import { followLogOut, loadToken, takeCredential } from "./wire/token";
 
-const token = loadToken();
-if (token !== null) connect(token);
+const credential = takeCredential() ?? loadToken();
+if (credential !== null) connect(credential);
+followLogOut();
 trackPresses();
 startKeyListener();
 window.addEventListener("hashchange", () => {
   const fragment = new URLSearchParams(location.hash.slice(1));
-  const newToken = fragment.has("token") ? loadToken() : null;
-  if (newToken !== null) connect(newToken);
+  const newCredential = takeCredential();
+  if (newCredential !== null) connect(newCredential);
   else openTask(fragment.get("task"));
 });
 render(<App />, document.getElementById("app") as HTMLElement);

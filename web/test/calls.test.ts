@@ -4,6 +4,7 @@ import { isValidElement, type ComponentChildren, type VNode } from "preact";
 import { expect, test } from "vitest";
 import table from "../../tests/display/tool_calls.json";
 import { AskPanel } from "../src/approval/panel";
+import { AskSubject } from "../src/approval/subject";
 import { Diff } from "../src/render/diff";
 import { Markdown } from "../src/render/markdown";
 import { CodeBlock } from "../src/render/code";
@@ -18,7 +19,7 @@ interface Case {
 
 const CASES = table as unknown as Case[];
 /** Components with state, which are drawn only in a browser. */
-const STATEFUL: unknown[] = [Diff, Markdown, CodeBlock];
+const STATEFUL: unknown[] = [Diff, Markdown, CodeBlock, AskSubject];
 
 function getText(node: ComponentChildren): string {
   if (Array.isArray(node)) return node.map(getText).join("");
@@ -36,9 +37,11 @@ test.each(CASES.filter(({ row }) => row.summary))("the card of: $name", ({ row }
 });
 
 test.each(CASES.filter(({ view }) => view))("the question about: $name", ({ view }) => {
-  const guard = { isOpen: true, accepts: () => true };
+  const guard = { isOpen: true, isSettled: true, accepts: () => true };
   const text = getText(AskPanel({ view: view!, isBusy: false, guard, onChoose: () => undefined }));
   for (const { label, rule = "" } of view!.choices) expect(text).toContain(label + rule);
   expect(text).toContain(view!.title);
   expect(text).toContain(view!.reason ?? "");
+  const { warnings = [], programs = [], confinement = "" } = view!;
+  for (const each of [...warnings, ...programs, confinement]) expect(text).toContain(each);
 });

@@ -12,7 +12,7 @@ import ipaddress
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,6 +25,7 @@ TOKEN_ENV_VAR = "JOEY_TOKEN"
 TOKEN_FILE_NAME = "server.token"
 TOKEN_SUBPROTOCOL_PREFIX = "joey.token."
 MIN_TOKEN_CHARS = 16
+_CODE_BYTES = 24
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -39,6 +40,27 @@ class Token:
 
     def __repr__(self) -> str:
         return "Token(…)"
+
+
+class LoginCode:
+    """A code that logs one browser in, so that links and the browser's history hold no lasting
+    secret. Once it was used, there is another one."""
+
+    def __init__(self) -> None:
+        self.value = secrets.token_urlsafe(_CODE_BYTES)
+        self.on_used: Callable[[], None] | None = None
+        """Called when there is another one."""
+
+    def redeem(self, given: str) -> bool:
+        if not hmac.compare_digest(self.value.encode(), given.encode("utf-8", "replace")):
+            return False
+        self.value = secrets.token_urlsafe(_CODE_BYTES)
+        if self.on_used is not None:
+            self.on_used()
+        return True
+
+    def __repr__(self) -> str:
+        return "LoginCode(…)"
 
 
 def load_or_create_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> Token:

@@ -85,13 +85,23 @@ def _wrap_send_with_security_headers(send: Send) -> Send:
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src "
-    "'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"
 )
 SECURITY_HEADERS: Mapping[str, str] = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
+    "permissions-policy": ", ".join(
+        f"{feature}=()"
+        for feature in (
+            *("accelerometer", "autoplay", "camera", "display-capture", "encrypted-media"),
+            *("fullscreen", "geolocation", "gyroscope", "magnetometer", "microphone", "midi"),
+            *("payment", "picture-in-picture", "publickey-credentials-get", "screen-wake-lock"),
+            *("serial", "usb", "xr-spatial-tracking"),
+        )
+    ),
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }

@@ -222,6 +222,12 @@ class ServerHub:
         """The task that a command is about, when it is open here."""
         return self.engine.find_open_task(self.resolve_task_id(call))
 
+    def find_open_or_current_task(self, call: AnyCall) -> Task | None:
+        """The named task, when it is open here; without a name, the current one, if any."""
+        if call.task_id is None:
+            return self.current_task
+        return self.engine.find_open_task(call.task_id)
+
     async def find_replay_source(self, task_id: str) -> ReplaySource:
         """The frames of a task, open or not. Raises TaskNotFoundError, StoreError."""
         if feed := self._feeds.get(task_id):

@@ -64,8 +64,13 @@ class RunningServer(Struct, frozen=True):
 
     @property
     def browser_url(self) -> str:
-        """For a browser: what follows the # stays in it."""
-        return f"{self.base_url}/#token={self.token.value}"
+        """For a browser: what follows the # stays in it, also in its history, so it works once."""
+        return f"{self.base_url}/#code={self.connections.login_code.value}"
+
+    @property
+    def program_url(self) -> str:
+        """For the program that started the server: it may connect as often as it likes."""
+        return f"{self.base_url}/#token={self.connections.token.value}"
 
 
 @asynccontextmanager

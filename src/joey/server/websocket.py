@@ -25,8 +25,8 @@ from websockets.http11 import Request
 from joey import __version__
 from joey.core.messages import replace_lone_surrogates
 from joey.core.wire import frames as wire
-from joey.core.wire.commands import COMMANDS, Done, Welcome
-from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, Token, extract_token
+from joey.core.wire.commands import COMMANDS, Authenticated, Welcome
+from joey.server.auth import TOKEN_SUBPROTOCOL_PREFIX, LoginCode, Token, extract_token
 from joey.server.feed import ReplaySource, SendQueue
 from joey.server.hub import ServerHub
 
@@ -46,6 +46,7 @@ class Connections:
         self.hub = hub
         self.token = token
         self.limits = limits
+        self.login_code = LoginCode()
         self._open_connections: set[ClientConnection] = set()
 
     def __len__(self) -> int:
@@ -95,6 +96,7 @@ class ClientConnection:
         self.name = f"ws-{next(_connection_numbers)}"
         self._hub = connections.hub
         self._token = connections.token
+        self._login_code = connections.login_code
         self._limits = connections.limits
         self._websocket = websocket
         self._socket = socket
@@ -156,9 +158,14 @@ class ClientConnection:
                 frame = await self._receive_frame()
         except TimeoutError:
             frame = wire.WireError(wire.ErrorCode.PERMISSION_DENIED, "No token came.")
-        if isinstance(frame, wire.AuthFrame) and self._token.matches(frame.token):
-            self._respond(wire.build_success("auth", "auth", Done()))
-            return True
+        if isinstance(frame, wire.AuthFrame):
+            if self._token.matches(frame.token):
+                self._respond(wire.build_success("auth", "auth", Authenticated()))
+                return True
+            if self._login_code.redeem(frame.token):
+                granted = Authenticated(token=self._token.value)
+                self._respond(wire.build_success("auth", "auth", granted))
+                return True
         self._hub.counters.refused_count += 1
         log.info("refused", extra={"client": self.name, "reason": "token"})
         await asyncio.sleep(self._limits.failed_auth_delay_s)
@@ -175,7 +182,9 @@ class ClientConnection:
             case wire.AuthFrame(token):
                 is_known = self._token.matches(token)
                 self._respond(
-                    wire.build_success("auth", "auth", Done()) if is_known else _make_denial(frame)
+                    wire.build_success("auth", "auth", Authenticated())
+                    if is_known
+                    else _make_denial(frame)
                 )
             case wire.ParsedCommand():
                 await self._execute_command(frame)

@@ -1,22 +1,39 @@
 // A guard against accidental answers: a press counts only if it began when the question had been
-// visible for a while.
+// visible for a while, and a click only if the buttons have neither moved nor been covered since.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { getPressStart } from "./presstimes";
 
-/** How long a button must have been visible before a press counts. */
+/** How long a button must have been visible, in one place, before a press counts. */
 const GUARD_DELAY_MS = 500;
+const POLL_INTERVAL_MS = 100;
 
 export interface PressGuard {
   /** It was visible for long enough; only for display, since a press may be older. */
   isOpen: boolean;
+  /** The buttons have stayed in their places; only for display too. */
+  isSettled: boolean;
   accepts(event: MouseEvent | KeyboardEvent): boolean;
 }
 
 /** Guard the question or task with this key; null while there is nothing to press. */
-export function usePressGuard(key: string | null): PressGuard {
+export function usePressGuard(key: string | null, findButtons?: () => Iterable<Element>): PressGuard {
   const opensAt = useRef(Infinity);
+  const settlesAt = useRef(-Infinity);
+  const lastPlaces = useRef("");
   const [openKey, setOpenKey] = useState<string | null>(null);
+  const [isSettled, setIsSettled] = useState(true);
+
+  const restart = () => {
+    settlesAt.current = performance.now() + GUARD_DELAY_MS;
+    setIsSettled(false);
+  };
+  const checkPlaces = () => {
+    const places = describePlaces(findButtons?.() ?? []);
+    if (places !== lastPlaces.current || places === COVERED) restart();
+    else if (performance.now() >= settlesAt.current) setIsSettled(true);
+    lastPlaces.current = places;
+  };
 
   useLayoutEffect(() => {
     if (key === null) return;
@@ -25,22 +42,50 @@ export function usePressGuard(key: string | null): PressGuard {
     let frame = requestAnimationFrame(() => {
       frame = requestAnimationFrame(() => {
         opensAt.current = performance.now() + GUARD_DELAY_MS;
+        lastPlaces.current = describePlaces(findButtons?.() ?? []);
         timer = window.setTimeout(() => setOpenKey(key), GUARD_DELAY_MS);
       });
     });
+    const interval = window.setInterval(checkPlaces, POLL_INTERVAL_MS);
+    // The click that brings a window to the front is not meant for what is below it.
+    window.addEventListener("focus", restart);
+    document.addEventListener("visibilitychange", restart);
     return () => {
       cancelAnimationFrame(frame);
       clearTimeout(timer);
+      clearInterval(interval);
+      window.removeEventListener("focus", restart);
+      document.removeEventListener("visibilitychange", restart);
       opensAt.current = Infinity;
+      settlesAt.current = -Infinity;
       setOpenKey(null);
+      setIsSettled(true);
     };
   }, [key]);
 
   return {
     isOpen: key !== null && openKey === key,
+    isSettled,
     accepts: (event) => {
       const pressStart = getPressStart(event);
-      return pressStart !== null && pressStart >= opensAt.current;
+      if (pressStart === null || pressStart < opensAt.current) return false;
+      if (event instanceof KeyboardEvent || event.detail === 0) return true;
+      checkPlaces();
+      return pressStart >= settlesAt.current;
     },
   };
+}
+
+const COVERED = "covered";
+
+/** Where the buttons are, as a text to compare; whether something is on top of one of them. */
+function describePlaces(buttons: Iterable<Element>): string {
+  const places: string[] = [];
+  for (const button of buttons) {
+    const { x, y, width, height } = button.getBoundingClientRect();
+    const top = document.elementFromPoint(x + width / 2, y + height / 2);
+    if (top === null || !button.contains(top)) return COVERED;
+    places.push([x, y, width, height].map(Math.round).join(" "));
+  }
+  return places.join(", ");
 }

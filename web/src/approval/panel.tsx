@@ -1,10 +1,11 @@
 // The panel for joey's questions, with the answer buttons. They are in the same places for every kind
 // of question; a message that was written for the question is sent with the answer.
 
+import type { Ref } from "preact";
 import type { Conversation } from "../state/conversation";
 import { escapeHiddenChars } from "../render/format";
 import type { PressGuard } from "./guard";
-import { scrollToLatest } from "../state/store";
+import { AskSubject, AskWarnings, ProgramChips } from "./subject";
 import type { AskChoice, AskView } from "../wire/protocol";
 
 /** The open question; null until its row has arrived, as there is nothing to see and to answer. */
@@ -15,47 +16,27 @@ export function getOpenAsk(conversation: Conversation): AskView | null {
 
 type ChoiceKind = "primary" | "danger" | "other" | "suggestion";
 
-export function getChoiceKind({ answer }: AskChoice): ChoiceKind {
+export function getChoiceKind({ answer, word }: AskChoice): ChoiceKind {
   if (answer.response === "messageResponse") return "suggestion";
   if (answer.response === "noButtonClicked") return "danger";
-  return answer.always ? "other" : "primary";
+  return word === "yes" ? "primary" : "other";
 }
 
 const CHOICE_SHORTCUTS = { primary: "Alt+Y", danger: "Alt+N", other: undefined, suggestion: undefined };
-
-/** What the question is about, and why it is asked; a click scrolls to its row. */
-function AskSubject({ view }: { view: AskView }) {
-  const subject = escapeHiddenChars(view.text ?? "").replace(/\s*\n\s*/g, " ⏎ ");
-  const reason = escapeHiddenChars(view.reason ?? "");
-  return (
-    <>
-      {subject && (
-        <button class="about" title={subject} onClick={scrollToLatest}>
-          <code>{subject}</code>
-        </button>
-      )}
-      {reason && (
-        <p class="why" title={reason}>
-          Asks because {reason}
-        </p>
-      )}
-    </>
-  );
-}
 
 interface AskPanelProps {
   view: AskView;
   isBusy: boolean;
   guard: PressGuard;
+  /** The panel itself, which takes the focus of a question that was answered by a key. */
+  panelRef?: Ref<HTMLElement>;
   onChoose(event: MouseEvent, choice: AskChoice): void;
 }
 
-export function AskPanel({ view, isBusy, guard, onChoose }: AskPanelProps) {
+export function AskPanel({ view, isBusy, guard, panelRef, onChoose }: AskPanelProps) {
   const suggestions = view.choices.filter((choice) => getChoiceKind(choice) === "suggestion");
-  // "Always" comes last, so that the others are in the same places at every question.
-  const buttons = view.choices
-    .filter((choice) => getChoiceKind(choice) !== "suggestion")
-    .sort((a, b) => Number(a.answer.always ?? false) - Number(b.answer.always ?? false));
+  const buttons = view.choices.filter((choice) => getChoiceKind(choice) !== "suggestion");
+  const { text = "", reason = "", confinement = "" } = view;
   const renderChoice = (choice: AskChoice, index: number) => {
     const kind = getChoiceKind(choice);
     return (
@@ -63,7 +44,7 @@ export function AskPanel({ view, isBusy, guard, onChoose }: AskPanelProps) {
         key={index}
         class={kind}
         disabled={isBusy}
-        aria-disabled={!guard.isOpen}
+        aria-disabled={!guard.isOpen || !guard.isSettled}
         aria-keyshortcuts={CHOICE_SHORTCUTS[kind]}
         onClick={(event) => onChoose(event, choice)}
       >
@@ -73,10 +54,18 @@ export function AskPanel({ view, isBusy, guard, onChoose }: AskPanelProps) {
     );
   };
   return (
-    <section class="ask" aria-label={view.title}>
+    <section class="ask" aria-label={view.title} ref={panelRef} tabIndex={-1}>
+      <AskWarnings {...view} />
       <div class="asked">
-        <strong>{escapeHiddenChars(view.title)}</strong>
-        <AskSubject view={view} />
+        <strong dir="auto">{escapeHiddenChars(view.title)}</strong>
+        <ProgramChips {...view} />
+        {text && <AskSubject text={text} />}
+        {confinement && <p class="why">{escapeHiddenChars(confinement)}</p>}
+        {reason && (
+          <p class="why" title={reason}>
+            Asks because {escapeHiddenChars(reason)}
+          </p>
+        )}
         <div class="suggestions">{suggestions.map(renderChoice)}</div>
       </div>
       <div class="buttons">

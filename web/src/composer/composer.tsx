@@ -7,7 +7,7 @@ import { loadDraft, storeDraft } from "./drafts";
 import { MessageEditor, type MessageContent } from "./editor";
 import { AwaitedSubtasks } from "../tasks/subtasks";
 import { usePressGuard, type PressGuard } from "../approval/guard";
-import { addKeyHandler } from "../page/keys";
+import { addKeyHandler, getShortcutLetter } from "../page/keys";
 import {
   tryOrToast,
   sendCommand,
@@ -18,7 +18,7 @@ import {
 import { RewindNotice } from "../conversation/rewind";
 import { ModeSelect, ProfileSelect } from "./pickers";
 import { TodoBar } from "../tools/todos";
-import type { AskChoice, AskResponse, AskView } from "../wire/protocol";
+import type { AskChoice, AskView } from "../wire/protocol";
 
 /** The unsent message, and the question that was visible when the user began to write it. */
 interface ComposerDraft extends MessageContent {
@@ -38,12 +38,24 @@ export function Composer({ conversation }: { conversation: Conversation }) {
   const { id, ask } = conversation;
   const askView = conversation.isLive ? getOpenAsk(conversation) : null;
   const openAskTs = askView === null ? null : (ask?.ts ?? null);
-  const guard = usePressGuard(openAskTs === null ? null : String(openAskTs));
+  const panel = useRef<HTMLElement>(null);
+  const guard = usePressGuard(
+    openAskTs === null ? null : String(openAskTs),
+    () => panel.current?.querySelectorAll(".buttons button") ?? [],
+  );
   const isOffline = connectionState.value !== "open";
 
   // Where there is no room for all of it, the buttons stay in their places and the rest is scrolled.
   const footer = useRef<HTMLElement>(null);
   useLayoutEffect(() => footer.current?.scrollTo(0, footer.current.scrollHeight), [openAskTs]);
+
+  // The focus stays with the questions, but on none of their buttons: the next key must not press one.
+  const wasAnsweredByKey = useRef(false);
+  useLayoutEffect(() => {
+    if (openAskTs === null || !wasAnsweredByKey.current) return;
+    wasAnsweredByKey.current = false;
+    panel.current?.focus({ preventScroll: true });
+  }, [openAskTs]);
 
   // A key may be pressed before the latest letters are drawn: they go along all the same.
   const latestDraft = useRef(draft);
@@ -75,19 +87,18 @@ export function Composer({ conversation }: { conversation: Conversation }) {
       updateDraft(EMPTY_DRAFT);
   };
 
-  const answerAsk = async (response: AskResponse, message: MessageContent, always = false) => {
-    const args = { askTs: openAskTs, response, ...message, ...(always && { always }) };
-    const { accepted } = await sendCommand("respond", args, id);
+  const answerAsk = async (answer: AskChoice["answer"], message?: MessageContent) => {
+    const { accepted } = await sendCommand("respond", { askTs: openAskTs, ...answer, ...message }, id);
     if (!accepted) throw new Error("This was answered already.");
   };
   const choose = (event: MouseEvent | KeyboardEvent, choice: AskChoice) => {
     if (isBusy || !guard.accepts(event)) return;
-    const { response, text = "", always } = choice.answer;
+    wasAnsweredByKey.current = panel.current?.contains(document.activeElement) ?? false;
     const isSuggestion = getChoiceKind(choice) === "suggestion";
     if (isSuggestion) scrollToLatest();
     if (!isSuggestion && latestDraft.current.askTs === openAskTs)
-      void sendDraft((message) => answerAsk(response, message, always));
-    else void runWhileBusy(answerAsk(response, { text, images: [] }, always));
+      void sendDraft((message) => answerAsk(choice.answer, message));
+    else void runWhileBusy(answerAsk(choice.answer));
   };
 
   /** Whether a draft is sent as a message of its own, not as an answer. */
@@ -102,14 +113,16 @@ export function Composer({ conversation }: { conversation: Conversation }) {
         sendCommand("sendMessage", { message, images, queue: true }, id),
       );
     } else if (guard.accepts(event)) {
-      void sendDraft((message) => answerAsk(askView?.messageResponse ?? "messageResponse", message));
+      void sendDraft((message) =>
+        answerAsk({ response: askView?.messageResponse ?? "messageResponse" }, message),
+      );
     }
   };
 
   useLayoutEffect(() =>
     addKeyHandler((event) => {
       if (!event.altKey || event.ctrlKey || event.metaKey || askView === null) return false;
-      const kind = { KeyY: "primary", KeyN: "danger" }[event.code] ?? "suggestion";
+      const kind = { y: "primary", n: "danger" }[getShortcutLetter(event)] ?? "suggestion";
       const choices = askView.choices.filter((choice) => getChoiceKind(choice) === kind);
       const choice = choices[kind === "suggestion" ? Number(event.code.replace("Digit", "")) - 1 : 0];
       if (choice === undefined) return false;
@@ -131,7 +144,14 @@ export function Composer({ conversation }: { conversation: Conversation }) {
       <AwaitedSubtasks conversation={conversation} />
       <RewindNotice conversation={conversation} />
       {askView && (
-        <AskPanel view={askView} isBusy={isBusy || isOffline} guard={guard} onChoose={choose} />
+        <AskPanel
+          key={openAskTs}
+          view={askView}
+          isBusy={isBusy || isOffline}
+          guard={guard}
+          panelRef={panel}
+          onChoose={choose}
+        />
       )}
       <MessageEditor
         message={draft}

@@ -86,6 +86,7 @@ export function MessageEditor({
       )}
       <textarea
         id="composer"
+        dir="auto"
         ref={field}
         rows={1}
         maxLength={MAX_TEXT_CHARS}
@@ -118,7 +119,8 @@ export function MessageEditor({
             multiple
             class="visually-hidden"
             onChange={(event) => {
-              addImages(event.currentTarget.files ?? []);
+              // Clearing the field empties its own list too.
+              addImages([...(event.currentTarget.files ?? [])]);
               event.currentTarget.value = "";
             }}
           />

@@ -4,12 +4,15 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import type { Conversation } from "../state/conversation";
 import { tryOrToast, sendCommand, currentConversation, openTask, scrollToLatest } from "../state/store";
+import { ImageThumbnails } from "../render/images";
+import { isImageDataUri } from "../render/markdown";
 import type { Row, RewindChanges } from "../wire/protocol";
 
 interface RewindTarget {
   taskId: string;
   ts: number;
   text: string;
+  images: string[];
   /** The task itself: it can be edited, but not taken back. */
   isFirst: boolean;
 }
@@ -20,7 +23,7 @@ export const rewindTarget = signal<RewindTarget | null>(null);
 export function openRewindDialog(row: Row, isFirst: boolean): void {
   const conversation = currentConversation.value;
   if (conversation === null) return;
-  rewindTarget.value = { taskId: conversation.id, ts: row.ts, text: row.text ?? "", isFirst };
+  rewindTarget.value = { taskId: conversation.id, ts: row.ts, text: row.text ?? "", images: row.images ?? [], isFirst };
 }
 
 export function RewindForm({ target, onClose }: { target: RewindTarget; onClose: () => void }) {
@@ -28,7 +31,7 @@ export function RewindForm({ target, onClose }: { target: RewindTarget; onClose:
   const [restoreFiles, setRestoreFiles] = useState(false);
   const [isBusy, setIsBusy] = useState(false);
   const [changes, setChanges] = useState<RewindChanges | null>(null);
-  const { taskId, ts, isFirst } = target;
+  const { taskId, ts, images, isFirst } = target;
   const rewindArgs = { messageTs: ts, keep: isFirst, files: restoreFiles };
 
   useEffect(() => {
@@ -53,8 +56,8 @@ export function RewindForm({ target, onClose }: { target: RewindTarget; onClose:
   const sendInstead = async () => {
     scrollToLatest();
     if (restoreFiles) await rewind();
-    if (restoreFiles && !isFirst) await sendCommand("sendMessage", { message: text }, taskId);
-    else await sendCommand("editMessage", { messageTs: ts, text }, taskId);
+    if (restoreFiles && !isFirst) await sendCommand("sendMessage", { message: text, images }, taskId);
+    else await sendCommand("editMessage", { messageTs: ts, text, images }, taskId);
   };
   const fork = async () => openTask((await sendCommand("forkTask", { messageTs: ts }, taskId)).taskId);
 
@@ -64,6 +67,7 @@ export function RewindForm({ target, onClose }: { target: RewindTarget; onClose:
         <span>Your message</span>
         <textarea rows={4} value={text} onInput={(event) => setText(event.currentTarget.value)} />
       </label>
+      <ImageThumbnails images={images.filter(isImageDataUri)} />
       <label class="toggle">
         <input
           type="checkbox"

@@ -3,11 +3,14 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { Composer } from "../composer/composer";
+import { ConfirmDialog } from "./confirm";
 import { ActiveDialog, activeDialogName } from "./dialogs";
 import { TaskHeader, STOP_RESUME_BUTTON_ID } from "../tasks/header";
-import { isTextFieldFocused, addKeyHandler } from "./keys";
+import { addKeyHandler, getShortcutLetter, isTextFieldFocused } from "./keys";
 import { Login } from "./login";
 import { NewTask } from "./newtask";
+import { RecordingsView } from "../recordings/recordings";
+import { isShowingRecordings } from "../state/recordings";
 import { Sidebar, openAdjacentTask } from "../tasks/sidebar";
 import {
   currentConversation,
@@ -44,6 +47,7 @@ export function App() {
       <div class="shade" onClick={() => (isDrawerOpen.value = false)} />
       <Main />
       <ActiveDialog />
+      <ConfirmDialog />
       <Toasts />
       <StatusAnnouncer />
     </div>
@@ -70,7 +74,13 @@ function Main() {
           {connectionState.value === "lost" ? "The connection to joey is lost; trying again…" : "Connecting…"}
         </p>
       )}
-      {conversation === null ? <NewTask menuButton={menuButton} /> : <TaskView menuButton={menuButton} />}
+      {isShowingRecordings.value ? (
+        <RecordingsView menuButton={menuButton} />
+      ) : conversation === null ? (
+        <NewTask menuButton={menuButton} />
+      ) : (
+        <TaskView menuButton={menuButton} />
+      )}
     </main>
   );
 }
@@ -193,7 +203,7 @@ function handleAltKey(event: KeyboardEvent): boolean {
     openAdjacentTask(event.key === "ArrowUp" ? -1 : 1);
     return true;
   }
-  if (event.code === "KeyS") {
+  if (getShortcutLetter(event) === "s") {
     if (!event.repeat) document.getElementById(STOP_RESUME_BUTTON_ID)?.click();
     return true;
   }

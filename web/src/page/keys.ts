@@ -39,6 +39,16 @@ export function isTextFieldFocused(): boolean {
   );
 }
 
+/**
+ * The letter of a shortcut: that of the key as it is labelled, or of its place where other letters are
+ * written. Where Alt writes characters (¥ on a Mac), it is no shortcut inside a text.
+ */
+export function getShortcutLetter({ key, code }: KeyboardEvent): string {
+  if (/^[a-z]$/i.test(key)) return key.toLowerCase();
+  const writesCharacters = navigator.platform.startsWith("Mac") && isTextFieldFocused();
+  return writesCharacters ? "" : code.replace(/^Key/, "").toLowerCase();
+}
+
 export function startKeyListener(): void {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || document.querySelector("dialog[open]")) return;

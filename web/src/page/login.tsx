@@ -15,7 +15,8 @@ export function Login() {
       >
         <h1>joey</h1>
         <p class="muted">
-          Open the link that <code>joey serve</code> has printed, or paste its token here.
+          Open the link that <code>joey serve</code> printed last (each works once), or paste the token from{" "}
+          <code>server.token</code> in joey's folder.
         </p>
         <label class="field">
           <span>Token</span>

@@ -7,6 +7,11 @@ export function formatCount(count: number | null | undefined): string {
   return `${formatShortNumber(value / 1_000_000)}M`;
 }
 
+/** All digits, in groups. */
+export function formatNumber(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
 function formatShortNumber(value: number): string {
   return value < 100 ? value.toFixed(1).replace(/\.0$/, "") : String(Math.round(value));
 }
@@ -43,9 +48,12 @@ export function parseJsonObject(text: string | undefined): Record<string, unknow
   }
 }
 
-/** Invisible characters and those that change the reading order: control characters, direction marks, tags. */
+/**
+ * Invisible characters and those that change the reading order: control characters, direction marks, tags,
+ * and what joins letters or emoji where there are none.
+ */
 const HIDDEN_CHARS_RE =
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\u{e0000}-\u{e007f}]|\r(?!\n)/gu;
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]|\r(?!\n)|(?<=[\u0000-\u007f])[\u200c\u200d\ufe00-\ufe0f]/gu;
 
 /** Make hidden characters visible in text that the user decides about. */
 export function escapeHiddenChars(text: string): string {

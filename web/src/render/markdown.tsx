@@ -3,6 +3,7 @@
 
 import { Lexer, type Token, type Tokens } from "marked";
 import type { ComponentChildren, JSX } from "preact";
+import { escapeHiddenChars } from "./format";
 import { memo } from "./memo";
 import { CodeBlock } from "./code";
 
@@ -25,7 +26,7 @@ function renderBlock(token: Token): ComponentChildren {
     case "heading":
       return renderHeading(token as Tokens.Heading);
     case "paragraph":
-      return <p>{renderInline(token.tokens)}</p>;
+      return <p dir="auto">{renderInline(token.tokens)}</p>;
     case "code":
       return <CodeBlock code={token["text"]} language={(token["lang"] ?? "").split(/\s/, 1)[0]} />;
     case "blockquote":
@@ -46,7 +47,7 @@ function renderBlock(token: Token): ComponentChildren {
 /** Headings inside a message stand below the headings of the page. */
 function renderHeading({ depth, tokens }: Tokens.Heading): ComponentChildren {
   const Tag = `h${Math.min(6, depth + 2)}` as "h3";
-  return <Tag>{renderInline(tokens)}</Tag>;
+  return <Tag dir="auto">{renderInline(tokens)}</Tag>;
 }
 
 function renderList({ ordered, start, items }: Tokens.List): ComponentChildren {
@@ -66,7 +67,9 @@ function renderTable({ header, rows }: Tokens.Table): ComponentChildren {
         <thead>
           <tr>
             {header.map((cell) => (
-              <th scope="col">{renderInline(cell.tokens)}</th>
+              <th scope="col" class={cell.align ?? undefined}>
+                {renderInline(cell.tokens)}
+              </th>
             ))}
           </tr>
         </thead>
@@ -74,7 +77,7 @@ function renderTable({ header, rows }: Tokens.Table): ComponentChildren {
           {rows.map((row) => (
             <tr>
               {row.map((cell) => (
-                <td>{renderInline(cell.tokens)}</td>
+                <td class={cell.align ?? undefined}>{renderInline(cell.tokens)}</td>
               ))}
             </tr>
           ))}
@@ -98,7 +101,7 @@ function renderInline(tokens: Token[] | undefined): ComponentChildren {
       case "br":
         return <br />;
       case "link":
-        return renderLink(token["href"], renderInline(token.tokens));
+        return renderLink(token["href"], renderInline(token.tokens), escapeHiddenChars(token["text"] ?? ""));
       case "image":
         return renderImage(token["href"], token["text"]);
       case "escape":
@@ -111,12 +114,26 @@ function renderInline(tokens: Token[] | undefined): ComponentChildren {
   });
 }
 
-function renderLink(href: string, children: ComponentChildren): JSX.Element {
+/** Looks like an address: `example.org`, `http://…`. */
+const ADDRESS_RE = /(?:https?:\/\/)?((?:[\p{L}\p{N}-]+\.)+\p{L}{2,}|\d+\.\d+\.\d+\.\d+|localhost)/giu;
+
+/** The host that a link leads to, where its text names another one. */
+export function findMisnamedHost(href: string, label: string): string {
+  const host = URL.canParse(href) ? new URL(href).hostname : "";
+  const named = [...label.matchAll(ADDRESS_RE)].map((found) => (found[1] ?? "").toLowerCase());
+  return host && named.some((name) => name !== host && `www.${name}` !== host) ? host : "";
+}
+
+function renderLink(href: string, children: ComponentChildren, label: string): JSX.Element {
   if (!LINK_SCHEME_RE.test(href)) return <span title={href}>{children}</span>;
+  const host = findMisnamedHost(href, label);
   return (
-    <a href={href} target="_blank" rel="noopener noreferrer">
-      {children}
-    </a>
+    <>
+      <a href={href} title={href} target="_blank" rel="noopener noreferrer">
+        {children}
+      </a>
+      {host && <span class="left-out"> ({host})</span>}
+    </>
   );
 }
 

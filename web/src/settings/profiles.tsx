@@ -2,6 +2,7 @@
 // stored key.
 
 import { useState } from "preact/hooks";
+import { askToConfirm } from "../page/confirm";
 import { activeProfile, tryOrToast, sendCommand, loadModesAndProfiles, profileNames } from "../state/store";
 import type { Profile } from "../wire/protocol";
 
@@ -39,6 +40,13 @@ export function ProfileList() {
       ),
     );
   const applyChange = (work: Promise<unknown>) => void tryOrToast(work.then(loadModesAndProfiles));
+  const deleteProfile = (name: string) =>
+    askToConfirm({
+      title: `Delete the profile ${name}?`,
+      text: "Its API key is deleted too. This cannot be undone.",
+      actionLabel: "Delete profile",
+      run: () => applyChange(sendCommand("deleteProfile", { name })),
+    });
   return (
     <section>
       <h3>Profiles</h3>
@@ -58,7 +66,7 @@ export function ProfileList() {
             </button>
             <button
               class="small danger"
-              onClick={() => applyChange(sendCommand("deleteProfile", { name }))}
+              onClick={() => deleteProfile(name)}
               aria-label={`Delete profile ${name}`}
             >
               Delete

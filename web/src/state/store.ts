@@ -6,7 +6,7 @@ import { Conversation } from "./conversation";
 import { CommandError, ReconnectingSocket, type ConnectionState } from "../wire/socket";
 import { TaskList } from "./tasklist";
 import { showToast } from "../page/toasts";
-import { clearToken, storeToken } from "../wire/token";
+import { clearToken, loadToken, storeToken } from "../wire/token";
 import type { CommandResults, CommandName, EventFrame, Mode, SlashCommand, Welcome } from "../wire/protocol";
 
 const TASK_LIST_LIMIT = 500;
@@ -31,17 +31,20 @@ export const defaultMode = signal("code");
 export const isLoading = signal(false);
 
 let socket: ReconnectingSocket | null = null;
+let lastCredential = "";
 let isUpdateScheduled = false;
 /** Tasks that the user has resumed; the question that follows is answered at once. */
 const resumingTaskIds = new Set<string>();
 
-export function connect(token: string): void {
+/** Connect with the token, or with a code that is exchanged for it. */
+export function connect(credential: string): void {
   socket?.close();
-  storeToken(token);
+  lastCredential = credential;
   const url = new URL("ws", location.href);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   url.hash = "";
-  socket = new ReconnectingSocket(url.href, token, {
+  socket = new ReconnectingSocket(url.href, credential, {
+    onToken: storeToken,
     onStateChange: handleConnectionState,
     onWelcome: handleWelcome,
     onEvent: handleEvent,
@@ -68,10 +71,20 @@ export async function tryOrToast(work: Promise<unknown>): Promise<boolean> {
   }
 }
 
+/** Counts the times that a task, or the page for a new one, was opened. */
+export const openedTaskCounter = signal(0);
+
+/** Show something in place of a task. */
+export function closeTaskView(): void {
+  if (location.hash) history.pushState(null, "", location.pathname);
+  currentConversation.value = null;
+}
+
 /** Open a task, or with null the page for a new one. */
 export function openTask(id: string | null): void {
-  const address = id === null ? location.pathname : `#task=${encodeURIComponent(id)}`;
-  history.replaceState(null, "", address);
+  openedTaskCounter.value++;
+  const hash = id === null ? "" : `#task=${encodeURIComponent(id)}`;
+  if (location.hash !== hash) history.pushState(null, "", hash || location.pathname);
   if (id === null) {
     currentConversation.value = null;
     return;
@@ -98,10 +111,16 @@ export function resumeTask(id: string): Promise<boolean> {
 
 function handleConnectionState(state: ConnectionState): void {
   if (state === "refused") {
+    const storedToken = loadToken();
+    if (storedToken !== null && storedToken !== lastCredential) {
+      // The link was used before, perhaps by this browser.
+      connect(storedToken);
+      return;
+    }
     clearToken();
     socket = null;
     connectionState.value = "login";
-    showToast("joey does not know this token.");
+    showToast("joey does not know this token. Each link works once.");
     return;
   }
   connectionState.value = state;

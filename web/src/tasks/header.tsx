@@ -3,6 +3,7 @@
 import type { Conversation } from "../state/conversation";
 import { ParentLink } from "./subtasks";
 import { getBaseName } from "../render/format";
+import { askToConfirm } from "../page/confirm";
 import { usePressGuard } from "../approval/guard";
 import {
   tryOrToast,
@@ -51,18 +52,25 @@ export function TaskHeader({
 }
 
 function DeleteButton({ id }: { id: string }) {
-  const deleteTask = () => {
-    if (!window.confirm("Delete this task and its history? This cannot be undone.")) return;
-    void tryOrToast(
-      sendCommand("deleteTask", {}, id).then(() => {
-        taskList.remove(id);
-        openTask(null);
-      }),
-    );
-  };
+  const deleteTask = () =>
+    askToConfirm({
+      title: "Delete this task?",
+      text: "Its history goes with it. This cannot be undone.",
+      actionLabel: "Delete task",
+      run: () =>
+        void tryOrToast(
+          sendCommand("deleteTask", {}, id).then(() => {
+            taskList.remove(id);
+            openTask(null);
+          }),
+        ),
+    });
   return (
-    <button class="quiet small delete" onClick={deleteTask}>
-      Delete
+    <button class="quiet small delete" aria-label="Delete" title="Delete this task" onClick={deleteTask}>
+      <span class="delete-word">Delete</span>
+      <span class="delete-sign" aria-hidden="true">
+        ✕
+      </span>
     </button>
   );
 }

@@ -13,6 +13,7 @@ import {
   welcome,
 } from "../state/store";
 import { activeDialogName } from "../page/dialogs";
+import { isShowingRecordings, openRecordings } from "../state/recordings";
 import { cycleTheme, theme } from "../settings/theme";
 import { StatusBadge } from "./status";
 import {
@@ -23,6 +24,7 @@ import {
   isWaitingForUser,
 } from "../state/tasktree";
 import type { TaskInfo } from "../wire/protocol";
+import { logOut } from "../wire/token";
 
 const SEARCH_DEBOUNCE_MS = 200;
 
@@ -53,6 +55,17 @@ export function Sidebar({ onClose }: { onClose(): void }) {
         <button class="quiet small" onClick={() => (activeDialogName.value = "settings")}>
           Settings
         </button>
+        <button
+          class="quiet small"
+          disabled={connectionState.value !== "open"}
+          aria-current={isShowingRecordings.value ? "page" : undefined}
+          onClick={() => {
+            openRecordings();
+            onClose();
+          }}
+        >
+          Recordings
+        </button>
         <button class="quiet small" onClick={cycleTheme}>
           Theme: {theme.value === "system" ? "auto" : theme.value}
         </button>
@@ -62,6 +75,9 @@ export function Sidebar({ onClose }: { onClose(): void }) {
           aria-label="Keyboard shortcuts"
         >
           ?
+        </button>
+        <button class="quiet small" onClick={logOut}>
+          Log out
         </button>
         <span class="grow" />
         <span class="muted version">{welcome.value?.version}</span>

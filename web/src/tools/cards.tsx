@@ -70,7 +70,7 @@ function Command({ row, summary }: { row: Row; summary: ToolCallSummary }) {
   const isConfined = row.type === "ask" && ["full", "landlock", "seatbelt"].includes(row.sandbox ?? "");
   return (
     <>
-      {isConfined && <p class="card-body muted">runs confined ({row.sandbox})</p>}
+      {isConfined && <p class="card-body muted">sandboxed ({row.sandbox})</p>}
       <pre class="command" tabIndex={0}>
         {escapeHiddenChars(row.partial ? (summary.subject ?? "") : getCommand(row))}
       </pre>

@@ -74,7 +74,8 @@ export interface QueuedMessage {
 
 export interface AskChoice {
   label: string;
-  answer: { response: AskResponse; text?: string; always?: boolean };
+  /** The arguments of `respond`, sent as they are. */
+  answer: { response: AskResponse; text?: string };
   /** What a user of a terminal may type instead. */
   word?: string;
   /** The rule that this answer adds. */
@@ -94,7 +95,12 @@ export interface AskView {
   /** joey asks to do something: only a message that was written for this question may reject it. */
   isApproval?: boolean;
   reason?: string;
+  /** How far a command is confined. */
   confinement?: string;
+  /** Shown first: protected files, places outside the workspace, a missing sandbox. */
+  warnings?: string[];
+  /** What a command would start. */
+  programs?: string[];
 }
 
 export interface Ask {
@@ -196,6 +202,79 @@ export interface RewindChanges {
   editsAsked: boolean;
 }
 
+export interface RecordedSession {
+  id: number;
+  client: string;
+  real: boolean;
+  model: string;
+  first: number;
+  last: number;
+  requests: number;
+  tokensIn: number;
+  tokensOut: number;
+  cacheReads: number;
+  cost: number | null;
+  title: string;
+}
+
+export interface RecordedMiss {
+  reason: string;
+  tokens: number;
+  cost: number;
+  block: number | null;
+  character: number | null;
+}
+
+export interface RecordedRequest {
+  turn: number;
+  at: number;
+  kind: string;
+  model: string;
+  status: number;
+  state: string;
+  taskId: string | null;
+  firstByteMs: number | null;
+  seconds: number;
+  usage: { input: number; output: number; cacheReads: number; cacheWrites: number } | null;
+  cost: number | null;
+  miss: RecordedMiss;
+  role: string;
+  message: string;
+  reply: string;
+  error: string;
+}
+
+export interface RecordedConversation {
+  session: RecordedSession;
+  requests: RecordedRequest[];
+  total: number;
+}
+
+/** The blocks at one place of two requests, cut around the first difference. */
+export interface RecordedPair {
+  block: number;
+  kind: string;
+  role: string;
+  state: "same" | "changed" | "added" | "removed";
+  before: string;
+  after: string;
+  /** Characters at the beginning of both texts that are the same. */
+  shared: number;
+  /** How many characters were left out before the texts. */
+  beforeStart: number;
+  beforeChars: number;
+  afterChars: number;
+}
+
+export interface RecordedComparison {
+  session: number;
+  turn: number;
+  other: number | null;
+  miss: RecordedMiss;
+  pairs: RecordedPair[];
+  total: number;
+}
+
 /** The result of each command. */
 export interface CommandResults {
   startNewTask: { taskId: string };
@@ -226,6 +305,9 @@ export interface CommandResults {
   getProfileEntry: { profile: Profile };
   upsertProfile: unknown;
   deleteProfile: { result: string };
+  getRecordings: { sessions: RecordedSession[]; total: number };
+  getRecording: RecordedConversation;
+  compareRecordedRequests: RecordedComparison;
   ping: { pong: number };
 }
 

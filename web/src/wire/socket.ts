@@ -20,6 +20,8 @@ export type ConnectionState = "connecting" | "open" | "lost" | "refused";
 
 export interface SocketListener {
   onStateChange(state: ConnectionState): void;
+  /** The token that is good from now on. */
+  onToken(token: string): void;
   onWelcome(welcome: Welcome): void;
   onEvent(event: EventFrame): void;
 }
@@ -50,7 +52,7 @@ export class ReconnectingSocket {
 
   constructor(
     private readonly url: string,
-    private readonly token: string,
+    private credential: string,
     private readonly listener: SocketListener,
   ) {
     window.addEventListener("online", this.reconnectNow);
@@ -87,7 +89,7 @@ export class ReconnectingSocket {
     this.listener.onStateChange("connecting");
     const webSocket = new WebSocket(this.url);
     this.webSocket = webSocket;
-    webSocket.onopen = () => this.send({ type: "auth", token: this.token });
+    webSocket.onopen = () => this.send({ type: "auth", token: this.credential });
     webSocket.onmessage = (message) => this.handleFrame(String(message.data));
     webSocket.onclose = (event) => {
       if (this.webSocket === webSocket) this.handleClose(event.code);
@@ -102,8 +104,14 @@ export class ReconnectingSocket {
     this.restartPingTimer();
     const frame = JSON.parse(text) as ServerFrame;
     if (frame.type === "event") this.listener.onEvent(frame);
+    else if (frame.requestId === "auth" && frame.status === "success") this.handleAuthenticated(frame);
     else if (frame.requestId === "welcome") this.handleWelcome(frame);
     else this.settleRequest(frame);
+  }
+
+  private handleAuthenticated({ data }: ResponseFrame): void {
+    this.credential = (data as { token?: string }).token ?? this.credential;
+    this.listener.onToken(this.credential);
   }
 
   private handleWelcome(frame: ResponseFrame): void {

@@ -1,23 +1,41 @@
-// The access token of this tab. It arrives in the URL's fragment, which is never sent to a server.
+// The access token of this browser. A link brings a code that is exchanged for it and works once, so that
+// the browser's history holds no lasting secret; links with the token itself work too. What follows the #
+// in an address is never sent to a server.
 
 const STORAGE_KEY = "joey.token";
 
-/** The token of this tab, if it has one. Takes it out of the address bar. */
-export function loadToken(): string | null {
+/** What the address brought: a code or a token. Takes it out of the address bar. */
+export function takeCredential(): string | null {
   const fragment = new URLSearchParams(location.hash.slice(1));
-  const token = fragment.get("token");
-  if (token) {
-    storeToken(token);
+  const credential = fragment.get("code") || fragment.get("token");
+  if (credential) {
     const task = fragment.get("task");
     history.replaceState(null, "", task ? `#task=${encodeURIComponent(task)}` : location.pathname);
   }
-  return sessionStorage.getItem(STORAGE_KEY);
+  return credential;
+}
+
+/** Only pages of this address and port can read it; it is there for all tabs, until the log-out. */
+export function loadToken(): string | null {
+  return localStorage.getItem(STORAGE_KEY);
 }
 
 export function storeToken(token: string): void {
-  sessionStorage.setItem(STORAGE_KEY, token);
+  localStorage.setItem(STORAGE_KEY, token);
 }
 
 export function clearToken(): void {
-  sessionStorage.removeItem(STORAGE_KEY);
+  localStorage.removeItem(STORAGE_KEY);
+}
+
+/** Forget the token, here and in the other tabs. */
+export function logOut(): void {
+  clearToken();
+  location.reload();
+}
+
+export function followLogOut(): void {
+  window.addEventListener("storage", ({ key, newValue }) => {
+    if (key === STORAGE_KEY && newValue === null) location.reload();
+  });
 }

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from joey.core.task_types import Response
-from joey.server.commands import messages, revisions, settings, task_queries, tasks
+from joey.server.commands import (
+    messages,
+    permissions,
+    recordings,
+    revisions,
+    settings,
+    task_queries,
+    tasks,
+)
 from joey.server.commands.call import AnyCall
 
 if TYPE_CHECKING:
@@ -34,6 +42,9 @@ HANDLERS: dict[str, CommandHandler] = {
     "pressPrimaryButton": partial(messages.answer_pending_ask, Response.YES),
     "pressSecondaryButton": partial(messages.answer_pending_ask, Response.NO),
     "respond": messages.respond,
+    "getPermissions": permissions.get_permissions,
+    "revokePermission": permissions.revoke_permission,
+    "setApprovalLevel": permissions.set_approval_level,
     "editQueue": messages.edit_queue,
     "condenseTask": messages.condense_task,
     "switchMode": messages.switch_mode,
@@ -53,6 +64,9 @@ HANDLERS: dict[str, CommandHandler] = {
     "getCheckpoints": revisions.get_checkpoints,
     "diffCheckpoint": revisions.diff_checkpoint,
     "restoreCheckpoint": revisions.restore_files,
+    "getRecordings": recordings.get_recordings,
+    "getRecording": recordings.get_recording,
+    "compareRecordedRequests": recordings.compare_recorded_requests,
     "getConfiguration": settings.get_configuration,
     "setConfiguration": settings.set_configuration,
     "getProfiles": settings.get_profiles,

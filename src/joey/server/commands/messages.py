@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from joey.core.events import MessageQueued, MessageUnqueued, ModeSwitched
+from joey.core.events import AskOpened, MessageQueued, MessageUnqueued, ModeSwitched
 from joey.core.messages import replace_lone_surrogates
 from joey.core.modes import Mode
+from joey.core.permissions.hosts import CommandNetwork
 from joey.core.task_types import Answer, Response
 from joey.core.wire import commands as wire
 from joey.core.wire.events import ModePayload
@@ -57,15 +58,33 @@ async def respond(hub: ServerHub, call: CommandCall[wire.Respond]) -> wire.Accep
     has_no_rule = ask is not None and ask.ts == arguments.ask_ts and not ask.always_rule
     if arguments.always and (arguments.response is not Response.YES or has_no_rule):
         raise make_argument_error("arguments.always", "there is no rule to add with this answer.")
+    if arguments.stop and arguments.response is not Response.NO:
+        raise make_argument_error("arguments.stop", "only a no can stop the task.")
     answer = Answer(
         arguments.response,
         text=arguments.text or "",
         images=arguments.images or (),
         always=arguments.always,
+        scope=arguments.scope,
+        network=arguments.network,
+        hosts=arguments.hosts,
+        stop=arguments.stop,
     )
+    if ask is not None and ask.ts == arguments.ask_ts:
+        _check_offered(ask, answer)
     if ask is not None and ask.ts == arguments.ask_ts and not ask.accepts(answer):
         raise make_argument_error("arguments.text", "missing: the question needs an answer.")
     return wire.Accepted(accepted=await task.answer(arguments.ask_ts, answer))
+
+
+def _check_offered(ask: AskOpened, answer: Answer) -> None:
+    network = ask.network or CommandNetwork()
+    if answer.scope is not None and not (answer.always and answer.scope in ask.always_scopes):
+        raise make_argument_error("arguments.scope", "this is not offered with the question.")
+    if answer.network and not (answer.approves and network.can_open):
+        raise make_argument_error("arguments.network", "this is not offered with the question.")
+    if answer.hosts and not (answer.approves and network.offered_hosts):
+        raise make_argument_error("arguments.hosts", "no hosts are offered with the question.")
 
 
 async def edit_queue(hub: ServerHub, call: CommandCall[wire.EditQueue]) -> None:
