@@ -17,8 +17,10 @@ from joey.cli.commands import doctor_checks
 from joey.cli.commands.doctor import HEALTH_CHECKS, run_checks
 from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck, check_disk_space
 from tests.front.binary import Joey
+from tests.front.local_server import local_model_server
 from tests.front.small_web import OLLAMA, OPENAI, small_web
 from tests.front.terminal import terminal
+from tests.front.test_served_models import show_ollama
 
 KEY = "sk-ant-canary-0123456789abcdefwxyz"
 NOBODY = "http://127.0.0.1:9"
@@ -83,6 +85,33 @@ async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
         "  llama4:8b: window unknown",
         "  To use it: joey --provider ollama -m qwen3-coder:30b",
     ]
+
+
+UNUSABLE = {
+    "window": (
+        {
+            **OLLAMA,
+            "/api/show": show_ollama(4096),
+            "/api/ps": {"models": []},
+        },
+        "is too small for joey",
+    ),
+    "no-model": ({**OLLAMA, "/api/tags": {"models": []}}, "get one with `ollama pull NAME`"),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+async def test_a_server_that_cannot_be_used_as_it_runs_is_not_offered(
+    joey: Joey, kind: str
+) -> None:
+    pages, reason = UNUSABLE[kind]
+    async with local_model_server(pages) as server:
+        found = await findings(joey, OLLAMA_HOST=server.url)
+    assert "To use it" not in found["Local models"]["found"]
+    assert found["Model"]["status"] == "fail"
+    assert "the local server that runs is not ready" in found["Model"]["found"]
+    assert reason in found["Model"]["advice"]
+    assert "start a model server" not in found["Model"]["advice"]
 
 
 def test_too_little_disk_space_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,25 @@ async def test_of_several_models_those_of_the_named_server_are_listed(joey: Joey
 
 
 @pytest.mark.requirement("config:served-model")
+async def test_a_profile_with_an_address_of_its_own_does_not_mean_a_model_of_openai(
+    joey: Joey,
+) -> None:
+    async with local_model_server(serve("a", "b"), [finish()]) as server:
+        url = f"{server.url}/v1"
+        added = await joey.run(
+            *("profiles", "add", "own", "--provider", "openai", "--base-url", url, "--use"),
+            stdin=b"sk-canary-0123456789abcdef\n",
+        )
+        assert added.code == 0, added.err
+        done = await joey.run("-p", "do it")
+        assert (done.code, server.chats) == (78, [])
+        assert "openai offers a, b." in done.err
+        server.pages.update(serve("only-one"))
+        done = await joey.run("-p", "do it")
+        assert [chat["model"] for chat in server.chats] == ["only-one"], done.err
+
+
+@pytest.mark.requirement("config:served-model")
 async def test_a_profile_without_a_model_uses_the_only_one_of_its_server(joey: Joey) -> None:
     async with local_model_server(serve("only-one"), [finish()]) as server:
         joey.home.mkdir()

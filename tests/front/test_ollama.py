@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from typing import Any
 
 import pytest
 
 from tests.front.binary import Joey
-from tests.front.local_server import Answer, local_model_server
+from tests.front.local_server import Answer, local_model_server, refuse
 from tests.front.test_served_models import reach, run_ollama, show_ollama
 
 
@@ -97,11 +99,65 @@ async def test_a_profile_chooses_the_window_up_to_that_of_the_model(joey: Joey) 
             assert server.chats[-1]["options"]["num_ctx"] == sent, done.err
 
 
-async def test_an_error_in_the_stream_is_reported(joey: Joey) -> None:
-    line = json.dumps({"error": "model requires more system memory (9 GiB) than is available"})
-    answer = Answer(f"{line}\n".encode(), content_type="application/x-ndjson")
-    async with local_model_server(PAGES, [answer]) as server:
+OUT_OF_MEMORY = "model requires more system memory (9 GiB) than is available (4 GiB)"
+ERRORS = {
+    "stream": Answer(
+        f"{json.dumps({'error': OUT_OF_MEMORY})}\n".encode(), content_type="application/x-ndjson"
+    ),
+    "status": refuse(500, {"error": OUT_OF_MEMORY}),
+    "cuda": refuse(500, {"error": "llama runner process has terminated: cudaMalloc failed"}),
+}
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+async def test_a_model_that_needs_too_much_memory_is_tried_with_a_smaller_window(
+    joey: Joey, kind: str
+) -> None:
+    answers = [ERRORS[kind], stream(call("attempt_completion", result="All done."))]
+    async with local_model_server(PAGES, answers) as server:
         done = await joey.run(*reach("ollama", server), "do it")
-        assert len(server.chats) == 1
-    assert done.code == 1
+        assert [chat["options"]["num_ctx"] for chat in server.chats] == [32768, 8192]
+    assert (done.code, done.out.strip()) == (0, "All done."), done.err
+    assert "too little memory for a window of 32,768 tokens; trying 8,192" in done.err
+
+
+async def test_a_model_that_does_not_fit_into_memory_ends_the_run_with_what_to_do(
+    joey: Joey,
+) -> None:
+    async with local_model_server(PAGES, [ERRORS["stream"]] * 3) as server:
+        done = await joey.run(*reach("ollama", server), "do it")
+        assert len(server.chats) == 2
+    assert done.code == 78
     assert "requires more system memory" in done.err
+    assert "stop other models (`ollama ps` lists them), use a smaller one" in done.err
+
+
+async def test_a_smaller_window_of_the_modelfile_counts_from_the_next_run_on(joey: Joey) -> None:
+    answers = [stream(call("attempt_completion", result="All done."))] * 2
+    pages = {"/api/show": show_ollama(65536), "/api/ps": {"models": []}}
+    async with local_model_server(pages, answers) as server:
+        await joey.run(*reach("ollama", server), "do it")
+        server.pages["/api/show"] = show_ollama(16384)
+        await joey.run(*reach("ollama", server), "do it")
+        assert [chat["options"]["num_ctx"] for chat in server.chats] == [65536, 16384]
+
+
+async def test_the_advised_commands_make_the_window_larger(joey: Joey) -> None:
+    answers = [stream(call("attempt_completion", result="All done."))] * 2
+    pages = {"/api/show": show_ollama(4096), "/api/ps": {"models": []}}
+    async with local_model_server(pages, answers) as server:
+        done = await joey.run(*reach("ollama", server), "do it")
+        assert done.code == 78
+        assert "contextWindow` of the profile" not in done.err
+        advised = re.findall(r"`joey ([^`]*)`", done.err)
+        assert len(advised) == 2, done.err
+        for line in advised:
+            changed = await joey.run(*shlex.split(line))
+            assert changed.code == 0, changed.err
+        done = await joey.run("-p", "do it")
+        assert [chat["options"]["num_ctx"] for chat in server.chats] == [32768], done.err
+        small = {"provider": "ollama", "model": "my-model", "baseUrl": f"{server.url}/v1"}
+        profiles = {"active": "own", "profiles": {"own": small}}
+        (joey.home / "profiles.json").write_text(json.dumps(profiles))
+        done = await joey.run("-p", "do it")
+    assert "run `joey profiles set own contextWindow 32768`" in done.err

@@ -127,7 +127,9 @@ async def test_a_server_is_asked_once_for_an_address_and_a_model(joey: Joey, kin
         first = await joey.run(*reach(kind, server), "do it")
         second = await joey.run(*reach(kind, server), "do it again")
         assert (first.code, second.code) == (0, 0), first.err + second.err
-        assert sorted(server.asked) == sorted(pages)
+        # Ollama's window changes with a Modelfile, so each run asks for it.
+        runs = 2 if kind == "ollama" else 1
+        assert sorted(server.asked) == sorted([*pages] * runs)
     remembered = json.loads((joey.home / "served-models.json").read_text())
     (models,) = remembered["models"].values()
     assert models["my-model"]["said"]["contextWindow"] == 65536

@@ -174,7 +174,7 @@ async def test_doctor_warns_of_a_window_in_which_no_task_fits(joey: Joey) -> Non
     async with local_model_server(pages) as server:
         local = (await findings(joey, OLLAMA_HOST=server.url))["Local models"]
     assert local["status"] == "warn"
-    assert "(2,048 tokens) is too small for joey; for a larger one, set" in local["advice"]
+    assert "(2,048 tokens) is too small for joey; for a larger one, run" in local["advice"]
 
 
 @pytest.mark.requirement("local:doctor")

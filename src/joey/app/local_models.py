@@ -70,7 +70,8 @@ class ServerReport(Struct, frozen=True):
     @property
     def window_advice(self) -> str:
         """How to get a window for the usual prompt and tools."""
-        return get_window_advice(self.kind, self.models[0].id)
+        server = self.server
+        return get_window_advice(self.kind, self.models[0].id, server.profile, server.base_url)
 
     @property
     def tools_advice(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -296,8 +296,13 @@ async def _ask_local_server(place: Profile, env: Mapping[str, str], seconds: flo
     names = parse_model_names(answer, "models", "name") if is_ollama else parse_model_names(answer)
     if names is None:
         raise UserError(f"{base} does not list its models as {place.provider} does.")
-    chat = [name for name in names if _EMBEDDING_MODEL_RE.search(name) is None]
-    return structs.replace(server, models=tuple(chat or names))
+    return structs.replace(server, models=_choose_chat_models(names))
+
+
+def _choose_chat_models(names: Sequence[str]) -> tuple[str, ...]:
+    """Those that can chat, as far as names tell; all of them if none can."""
+    chat = tuple(name for name in names if _EMBEDDING_MODEL_RE.search(name) is None)
+    return chat or tuple(names)
 
 
 async def ask_named_server(
@@ -315,7 +320,7 @@ async def ask_named_server(
     if not kind.is_local:
         route = build_stored_route(profile, profiles, flags.base_url, by_user=True)
         names = await fetch_offered_models(profile, env, route)
-        return LocalServer(kind.name, base, tuple(names))
+        return LocalServer(kind.name, base, _choose_chat_models(names))
     try:
         named = structs.replace(profile, name="")
         return await _ask_local_server(named, env, REQUEST_TIMEOUT_S)

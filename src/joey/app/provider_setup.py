@@ -165,5 +165,5 @@ async def describe_small_window(
         return ""
     return (
         f"{model} has a window of {window:,} tokens, and joey needs about {MIN_WINDOW_TOKENS:,}:"
-        f" {get_window_advice(provider, model)}."
+        f" {get_window_advice(provider, model, base_url=base_url)}."
     )

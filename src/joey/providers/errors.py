@@ -69,9 +69,14 @@ _VLLM_PARSERS = (
     (r"deepseek-v3", "deepseek_v3"),
 )
 """What vLLM calls the parsers of calls in the formats of model families."""
+_OUT_OF_MEMORY_RE = compile_regex(
+    r"more system memory|out of memory|cudaMalloc failed|(?:unable|failed) to allocate",
+    re.IGNORECASE,
+)
+"""Ollama and llama.cpp, when a model is loaded."""
 _PERMANENT_RE = compile_regex(
     r"requires --\w|jinja|chat template|does not support|not supported|unsupported"
-    r"|more system memory|model .{0,80}not found",
+    r"|model .{0,80}not found",
     re.IGNORECASE,
 )
 """Reports of a server error that the same request would meet again."""
@@ -332,6 +337,8 @@ def _build_provider_error(
     service: ServiceInfo, status: int, said: _ErrorDetails, wait: float | None, response: str
 ) -> ProviderError:
     failure = _classify_failure(status, said)
+    if service.is_local and status >= 500 and _OUT_OF_MEMORY_RE.search(said.message):
+        failure = ProviderFailureKind.OUT_OF_MEMORY
     is_soon_over = status == 429 and wait is not None and _DAILY_QUOTA_ID not in response
     if failure is ProviderFailureKind.QUOTA and is_soon_over:
         failure = ProviderFailureKind.RATE_LIMIT
@@ -418,11 +425,10 @@ def _format_error_message(
                 f"{who} has no model {service.model!r}, or the address is wrong. Check the name of"
                 f" the model (joey models lists them){_format_address_hint(service)}. {says}"
             )
-        case ProviderFailureKind.CONTEXT_OVERFLOW if service.is_local:
-            from joey.providers.server_advice import get_window_advice
-
-            advice = get_window_advice(service.provider_name, service.model)
-            return f"The request is larger than the window of {service.model}: {advice}. {says}"
+        case ProviderFailureKind.CONTEXT_OVERFLOW | ProviderFailureKind.OUT_OF_MEMORY if (
+            service.is_local
+        ):
+            return f"{_format_server_advice(service, failure)} {says}"
         case ProviderFailureKind.CONTEXT_OVERFLOW:
             return f"The conversation is longer than {service.model} can take. {says}"
         case ProviderFailureKind.TOOLS_REFUSED:
@@ -439,6 +445,17 @@ def _format_error_message(
             return f"{who} is in trouble at the moment. {says}"
         case _:
             return f"{who} refused the request. {says}"
+
+
+def _format_server_advice(service: ServiceInfo, failure: ProviderFailureKind) -> str:
+    from joey.providers.server_advice import get_memory_advice, get_window_advice
+
+    place = (service.provider_name, service.model, service.profile_name, service.base_url)
+    if failure is ProviderFailureKind.OUT_OF_MEMORY:
+        advice = get_memory_advice(*place)
+        return f"{service.label} has too little memory for {service.model}: {advice}."
+    advice = get_window_advice(*place)
+    return f"The request is larger than the window of {service.model}: {advice}."
 
 
 def _format_address_hint(service: ServiceInfo) -> str:

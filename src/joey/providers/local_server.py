@@ -1,13 +1,13 @@
 """Model servers on the user's own machine: asked for the window and the abilities of a model.
 
-A server is asked once for an address and a model; the answer is remembered for a day. Small windows
-are asked for in every run, since a server is often restarted with a larger one.
+A server is asked once for an address and a model; the answer is remembered for a day. Ollama, whose
+window changes with a Modelfile and is requested by joey itself, is asked in every run. A small
+window is asked for again before each request: the server may have been restarted with a larger one.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -25,8 +25,6 @@ from joey.providers.openai_request import OpenAiRequestBuilder
 from joey.providers.server_advice import SERVER_KINDS, get_window_advice
 from joey.providers.server_facts import ServerClient, ask_about_model
 
-_ASK_INTERVAL_S = 0.05
-"""A run asks when it starts, and again before each request while the window is small."""
 _MAX_OUTPUT_SHARE = 0.2
 
 
@@ -45,13 +43,15 @@ class LocalServerProvider(OpenAiProvider):
         self._listed_model = model
         self._memory = memory
         self._served = None if memory is None else memory.find(self.address, model.id)
-        self._asked_at = -math.inf
+        self._was_asked = False
+        self._is_window_doubtful = False
         if self._served is not None:
             self._apply(self._served)
 
     @property
     def window_advice(self) -> str:
-        return get_window_advice(self._kind, self.model.id)
+        service = self._service
+        return get_window_advice(self._kind, self.model.id, service.profile_name, service.base_url)
 
     @property
     def _kind(self) -> str:
@@ -64,17 +64,23 @@ class LocalServerProvider(OpenAiProvider):
     async def prepare(self) -> None:
         known = self._served
         is_known = known is not None and known.context_window is not None
-        is_settled = is_known and not self.model.has_small_window
+        is_confirmed = self._kind != "ollama" or self._was_asked
+        is_settled = (
+            is_known
+            and is_confirmed
+            and not self.model.has_small_window
+            and not self._is_window_doubtful
+        )
         # A server that is of no known kind will not say more another time.
-        is_settled = is_settled or (not self._kind and self._asked_at > -math.inf)
-        if not is_settled and time.monotonic() - self._asked_at > _ASK_INTERVAL_S:
+        if not is_settled and (self._kind or not self._was_asked):
             await self._ask()
 
     async def _ask(self) -> None:
         known = self._served
         client = ServerClient(self._root_url, self._headers, self._http)
         served = await ask_about_model(self._kind, client, self.model.id)
-        self._asked_at = time.monotonic()
+        self._was_asked = True
+        self._is_window_doubtful = False
         if served is not None and known is not None and not served.server:
             served = structs.replace(served, server=known.server)
         if served is not None:
@@ -106,6 +112,9 @@ class LocalServerProvider(OpenAiProvider):
         if tokens < self.model.context_window:
             known = self._served or ServedModel()
             self._remember(structs.replace(known, context_window=tokens))
+
+    def doubt_window(self) -> None:
+        self._is_window_doubtful = True
 
     def _remember(self, served: ServedModel) -> None:
         if self._memory is not None and served != self._served:

@@ -20,17 +20,20 @@ from joey.providers.conversation_encoder import encode_json as _encode_json
 from joey.providers.errors import ServiceInfo
 from joey.providers.local_server import LocalServerProvider
 from joey.providers.openai_request import OpenAiRequestBuilder
-from joey.providers.server_advice import OLLAMA_RESTART_ADVICE
+from joey.providers.server_advice import OLLAMA_RESTART_ADVICE, SMALLEST_WINDOW
 from joey.providers.sse import EventReader, NdjsonReader, ServerSentEvent
 from joey.providers.sse_transport import StreamDecoder
 
 _KEEP_ALIVE = "30m"
 """How long the model stays loaded: users take longer to answer than the server's five minutes."""
+_SHRINK_DIVISOR = 4
 _OPTIONS = ("temperature", "top_p", "top_k", "min_p", "presence_penalty")
 
 
 class OllamaProvider(LocalServerProvider):
     _has_own_wire = False
+    _max_window: int | None = None
+    """Requested at most, after the server ran out of memory."""
 
     @property
     def window_advice(self) -> str:
@@ -40,12 +43,22 @@ class OllamaProvider(LocalServerProvider):
 
     def _apply(self, served: ServedModel) -> None:
         super()._apply(served)
+        if self._max_window is not None:
+            self._set_model(self.model.limit_window(self._max_window))
         is_ollama = self._kind == "ollama" and served.max_context_window is not None
         if is_ollama and not self._has_own_wire:
             self._has_own_wire = True
             self._request_builder = None
             self._document_key = "message"
             self._url = f"{self._root_url}/api/chat"
+
+    def shrink_window(self) -> bool:
+        window = self.model.context_window
+        if not self._has_own_wire or self._max_window is not None or window <= SMALLEST_WINDOW:
+            return False
+        self._max_window = max(SMALLEST_WINDOW, window // _SHRINK_DIVISOR)
+        self._set_model(self.model.limit_window(self._max_window))
+        return True
 
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
         if not self._has_own_wire:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
+
 from joey.providers.catalog import find_provider_spec
 
 ADVISED_WINDOW = 32_768
+SMALLEST_WINDOW = 8_192
+"""In which joey works, with a short prompt and few tools."""
 _WINDOW_ADVICE = {
-    "ollama": "set `contextWindow` of the profile to {window}, or use a model with a larger window",
+    "ollama": "{set_window}, or use a model with a larger window",
     "lmstudio": "reload it with `lms unload {model} && lms load {model} --context-length {window}`,"
     " or set its context length in the app",
     "llamacpp": "restart it with `llama-server -c {window}`",
     "vllm": "restart it with `vllm serve {model} --max-model-len {window}`",
 }
+_NEW_PROFILE_NAME = "local"
 SERVER_KINDS = tuple(_WINDOW_ADVICE)
+_MEMORY_ADVICE = {
+    "ollama": "stop other models (`ollama ps` lists them), use a smaller one, or {set_window}",
+    "lmstudio": "unload other models (`lms ps` lists them), use a smaller one, or reload it with"
+    " `lms unload {model} && lms load {model} --context-length {window}`",
+    "llamacpp": "use a smaller model, or restart it with `llama-server -c {window}`",
+    "vllm": "use a smaller model, or restart it with `vllm serve {model} --max-model-len {window}`",
+}
 _START_COMMANDS = {
     "ollama": "ollama serve",
     "lmstudio": "lms server start",
@@ -25,9 +37,30 @@ OLLAMA_RESTART_ADVICE = f"restart it with `OLLAMA_CONTEXT_LENGTH={ADVISED_WINDOW
 """For requests that cannot say how large the window must be."""
 
 
-def get_window_advice(kind: str, model: str) -> str:
-    """How to get a larger window; empty for a server of an unknown kind."""
-    return _WINDOW_ADVICE.get(kind, "").format(model=model, window=ADVISED_WINDOW)
+def get_window_advice(kind: str, model: str, profile: str = "", base_url: str = "") -> str:
+    """How to get a larger window; empty for a server of an unknown kind. `profile` is empty where
+    flags and variables did without one."""
+    set_window = _format_set_window(kind, model, profile, base_url, ADVISED_WINDOW)
+    advice = _WINDOW_ADVICE.get(kind, "")
+    return advice.format(model=model, window=ADVISED_WINDOW, set_window=set_window)
+
+
+def get_memory_advice(kind: str, model: str, profile: str = "", base_url: str = "") -> str:
+    """How to get along with less memory."""
+    set_window = _format_set_window(kind, model, profile, base_url, SMALLEST_WINDOW)
+    advice = _MEMORY_ADVICE.get(kind, "use a smaller model")
+    return advice.format(model=model, window=SMALLEST_WINDOW, set_window=set_window)
+
+
+def _format_set_window(kind: str, model: str, profile: str, base_url: str, window: int) -> str:
+    name = profile or _NEW_PROFILE_NAME
+    command = shlex.join(("joey", "profiles", "set", name, "contextWindow", str(window)))
+    if profile:
+        return f"run `{command}`"
+    is_usual = not base_url or base_url == find_provider_spec(kind or "ollama").base_url
+    address = () if is_usual else ("--base-url", base_url)
+    flags = ("--provider", kind, "-m", model, *address, "--no-key", "--use")
+    return f"run `{shlex.join(('joey', 'profiles', 'add', name, *flags))}` and `{command}`"
 
 
 def describe_not_running(kind: str, address: str, model: str) -> str:

@@ -120,6 +120,12 @@ class StreamingProvider(ABC):
         if tokens < self.model.context_window:
             self._set_model(self.model.limit_window(tokens))
 
+    def shrink_window(self) -> bool:
+        return False
+
+    def doubt_window(self) -> None:  # noqa: B027 (only servers on the user's machine have one)
+        """The catalogue does not change during a run."""
+
     def _set_model(self, model: ModelInfo) -> None:
         self.model = model
         if self._request_builder is not None:
@@ -157,7 +163,8 @@ class StreamingProvider(ABC):
         while True:
             body, has_begun = self._request_builder.build_body(request), False
             try:
-                async with aclosing(self._stream(body, self._make_decoder())) as chunks:
+                stream = self._stream(body, self._make_decoder(), request.task_id)
+                async with aclosing(stream) as chunks:
                     async for chunk in chunks:
                         if self._unrecorded_refusals:
                             self._record_refusals()
@@ -204,14 +211,14 @@ class StreamingProvider(ABC):
         self._next_start = max(now, self._next_start) + self._profile.rate_limit_seconds
 
     async def _stream(
-        self, body: Sequence[bytes], decoder: StreamDecoder
+        self, body: Sequence[bytes], decoder: StreamDecoder, task_id: str | None
     ) -> AsyncGenerator[Chunk, None]:
         """Closing the generator closes the socket."""
         await self._wait_for_rate_limit()
         headers = await self._authorize(body)
         with errors.redact_errors(self._service):
             response = await self._http.post(
-                self._url, headers, body, read_timeout=self._read_timeout
+                self._url, headers, body, read_timeout=self._read_timeout, task_id=task_id
             )
         async with response:
             with errors.redact_errors(self._service):

@@ -21,6 +21,7 @@ from joey import __version__
 from joey.app import doctor, resolve_joey_home
 from joey.app.customizations import list_active_hooks, open_customizations
 from joey.app.features import find_chromium
+from joey.app.granted_permissions import load_network_setting
 from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.options import make_options
 from joey.app.profiles import ProfileAdmin
@@ -28,6 +29,8 @@ from joey.app.sandbox import describe_remedy, detect_sandbox
 from joey.app.settings import SettingsAdmin
 from joey.cli.arguments import EDIT_SETTINGS_COMMAND
 from joey.cli.output import format_count
+from joey.core.permissions.hosts import format_network
+from joey.core.permissions.policy import FILTERING_LEVELS
 from joey.core.settings import Profile
 from joey.errors import ConfigError, UserError
 from joey.ports.execution import SandboxLevel
@@ -139,11 +142,22 @@ def check_sandbox() -> Finding:
     if report.level is SandboxLevel.NONE:
         advice = f"Every command needs your approval. {describe_remedy(sys.platform)}"
         return report_warning(f"none works ({reasons})", advice)
+    network = f"network: {_describe_network()}"
     if not reasons:
-        return report_ok(str(report.level), " ".join(report.confinement_gaps))
+        return report_ok(f"{report.level}, {network}", " ".join(report.confinement_gaps))
     better = "For the strongest one, install bubblewrap and allow user namespaces."
+    if report.level.value not in FILTERING_LEVELS:
+        better = f"It cannot tell hosts apart: only off and all work for the network. {better}"
     advice = " ".join((*report.confinement_gaps, better))
-    return report_ok(f"{report.level} ({reasons})", advice)
+    return report_ok(f"{report.level} ({reasons}), {network}", advice)
+
+
+def _describe_network() -> str:
+    """What commands reach by the user's settings."""
+    try:
+        return format_network(load_network_setting())
+    except ConfigError:
+        return "not known, as the settings cannot be read"
 
 
 def check_browser() -> Finding:

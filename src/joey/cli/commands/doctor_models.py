@@ -60,7 +60,8 @@ def _describe_server(report: ServerReport) -> Iterator[str]:
             yield f"  {to_one_line(model.id)}: {'; '.join(_describe_model(model))}"
         if len(models) > _MAX_LISTED_MODELS:
             yield f"  and {len(models) - _MAX_LISTED_MODELS} more"
-        yield f"  To use it: joey {shlex.join(report.flags)}"
+        if _has_usable_window(report):
+            yield f"  To use it: joey {shlex.join(report.flags)}"
 
 
 def _describe_model(model: ModelFacts) -> Iterator[str]:
@@ -123,6 +124,9 @@ def _check_model(*, find_servers: bool) -> Finding:
         usable = [each for each in reports if each.models and _has_usable_window(each)]
         if usable:
             return _offer_server(usable[0])
+        if reports:
+            found = "none can be used: the local server that runs is not ready for joey"
+            return report_failure(found, "\n".join(map(_explain_unusable, reports)))
         return report_failure("none can be used", str(error))
     except ConfigError as error:
         return report_failure("none can be used", str(error))
@@ -130,6 +134,15 @@ def _check_model(*, find_servers: bool) -> Finding:
         return report_warning("cannot be determined", str(error))
     where = f" at {remove_secrets(profile.base_url)}" if profile.base_url else ""
     return report_ok(f"{profile.model} of {profile.provider}{where}")
+
+
+def _explain_unusable(report: ServerReport) -> str:
+    server = report.server
+    if server.is_loading:
+        return f"{server.provider} is loading its model: try again when it is done."
+    if not report.models:
+        return server.missing_model_hint
+    return " ".join(_collect_remarks(report))
 
 
 def _offer_server(report: ServerReport) -> Finding:
