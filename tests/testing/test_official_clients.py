@@ -110,3 +110,32 @@ async def test_the_openai_client_understands_a_refusal() -> None:
             await client.chat.completions.create(
                 model="any", stream=True, messages=[{"role": "user", "content": "Hi"}]
             )
+
+
+@pytest.mark.requirement("testing:server-openai")
+async def test_the_openai_client_reads_a_response() -> None:
+    async with (
+        ModelServer([TURN]) as server,
+        openai.AsyncOpenAI(api_key="k", base_url=f"{server.url}/v1", max_retries=0) as client,
+        client.responses.stream(model="gpt-5", input="Read a.py") as stream,
+    ):
+        kinds = [event.type async for event in stream]
+        response = await stream.get_final_response()
+        assert server.requests[0].path == "/v1/responses"
+    assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
+    assert response.output_text == "I'll read it."
+    reasoning, message, call_item = response.output
+    assert (reasoning.type, message.type, call_item.type) == (
+        "reasoning",
+        "message",
+        "function_call",
+    )
+    assert call_item.type == "function_call"
+    assert (call_item.call_id, call_item.name, call_item.arguments) == (
+        "toolu_1",
+        "read_file",
+        '{"path":"a.py"}',
+    )
+    assert response.usage is not None
+    assert (response.usage.input_tokens, response.usage.output_tokens) == (2310, 25)
+    assert response.usage.input_tokens_details.cached_tokens == 2000

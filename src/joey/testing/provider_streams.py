@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
-from joey.testing import script
+from joey.testing import responses_stream, script
 
 ANTHROPIC = "anthropic"
 OPENAI = "openai"
+RESPONSES = "responses"
 RAW = "raw"
 """Of turns that are nothing but `Raw`, control steps and failures."""
 
@@ -29,7 +30,11 @@ _LAST_HTTP_CHUNK = b"0\r\n\r\n"
 def build_playback(turn: script.Turn, wire: str) -> list[PlaybackItem]:
     """What to play for a turn, after the opening event and including the end of the body."""
     if wire not in turn.encoded_playback:
-        iter_events = {ANTHROPIC: _iter_anthropic_events, RAW: _iter_raw_events}
+        iter_events = {
+            ANTHROPIC: _iter_anthropic_events,
+            RESPONSES: _iter_responses_events,
+            RAW: _iter_raw_events,
+        }
         events = iter_events.get(wire, _iter_openai_events)(turn)
         turn.encoded_playback[wire] = _add_http_framing(events, coalesce=turn.coalesce)
     result: list[PlaybackItem] = turn.encoded_playback[wire]
@@ -42,6 +47,8 @@ def encode_opening_event(turn: script.Turn, wire: str, number: int, model: str) 
         return b""
     if wire == ANTHROPIC:
         return encode_http_chunk(_encode_message_start(turn.tokens, f"msg_{number:06}", model))
+    if wire == RESPONSES:
+        return encode_http_chunk(responses_stream.encode_created_event(model))
     delta: dict[str, Any] = {"role": "assistant", "content": ""}
     return encode_http_chunk(_encode_openai_chunk(delta, id=f"chatcmpl-{number:06}", model=model))
 
@@ -193,6 +200,17 @@ def _iter_raw_events(turn: script.Turn) -> Iterator[PlaybackItem]:
             yield step.content
         elif isinstance(step, ControlStep):
             yield step
+
+
+def _iter_responses_events(turn: script.Turn) -> Iterator[PlaybackItem]:
+    for position, event in enumerate(responses_stream.iter_responses_events(turn)):
+        if isinstance(event, script.Fail) and position:
+            yield b"event: error\ndata: %b\n\n" % _encode_json(
+                {"type": "error", "message": event.message, "code": event.code}
+            )
+            yield script.Disconnect(clean=True)
+            return
+        yield event
 
 
 # OpenAI ---------------------------------------------------------------------------------------

@@ -56,6 +56,12 @@ class ScriptedProvider:
     def learn_window(self, tokens: int) -> None:
         self.model = self.model.limit_window(tokens)
 
+    def shrink_window(self) -> bool:
+        return False
+
+    def doubt_window(self) -> None:
+        """Its model is known."""
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[msg.Chunk, None]:
         self.requests.append(request)
         turn = self._take_next_turn(request)

@@ -1,7 +1,7 @@
 """A model server on loopback that plays a script over the real wire formats.
 
-It implements Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions` (with or without the
-`/v1`), streaming only, and records every request.
+It implements Anthropic's `/v1/messages` and OpenAI's `/v1/chat/completions` and `/v1/responses`
+(with or without the `/v1`), streaming only, and records every request.
 
     async with ModelServer([Turn(say("Hello."))]) as server:
         profile = Profile(provider="anthropic", base_url=server.url, model="any")
@@ -27,6 +27,7 @@ import msgspec
 from msgspec import Struct
 
 from joey.testing import provider_streams
+from joey.testing.responses_stream import count_replies
 from joey.testing.script import Disconnect, Fail, Pause, Turn, read_script
 
 _RESPONSE_HEAD = (
@@ -50,7 +51,7 @@ class Request(Struct, frozen=True):
     connection: int
     """Which connection brought it, counted from 1."""
     wire: str = ""
-    """`anthropic`, `openai` or `raw`."""
+    """`anthropic`, `openai`, `responses` or `raw`."""
 
 
 TurnSelector = Callable[[Request], Turn]
@@ -60,8 +61,11 @@ def by_conversation(turns: Sequence[Turn | TurnSelector]) -> TurnSelector:
     """Plays the whole script to each of any number of conversations at a time."""
 
     def select(request: Request) -> Turn:
-        messages = request.body["messages"] if isinstance(request.body, dict) else []
-        number = sum(1 for message in messages if message.get("role") == "assistant")
+        body = request.body if isinstance(request.body, dict) else {"messages": []}
+        if request.wire == provider_streams.RESPONSES:
+            number = count_replies(body["input"])
+        else:
+            number = sum(1 for message in body["messages"] if message.get("role") == "assistant")
         return _select_turn(turns, number, request)
 
     return select
@@ -91,6 +95,7 @@ class ModelServer:
         self._wires = {
             "/messages": provider_streams.ANTHROPIC,
             "/chat/completions": provider_streams.OPENAI,
+            "/responses": provider_streams.RESPONSES,
             **dict.fromkeys(raw_paths, provider_streams.RAW),
         }
         self._server: asyncio.Server | None = None
