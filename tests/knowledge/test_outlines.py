@@ -240,7 +240,7 @@ SOURCES = {
         """,
 }
 EXPECTED = {
-    "a.py": ["4--13 class Shop:", "7--10 async def open(", "16--19 def total("],
+    "a.py": ["3--13 class Shop:", "7--10 async def open(", "16--19 def total("],
     "a.js": [
         *("1--10 export class", "2--5 open()", "6--9 handler =", "11--14 const total"),
         *("15--18 module.exports.run", "19--22 function* walk"),
@@ -279,6 +279,104 @@ async def test_definitions_are_found_in(name: str) -> None:
     found = await outlined(name, dedent(SOURCES[name]).lstrip("\n"))
     assert len(found) == len(EXPECTED[name]), found
     for item, expected in zip(found, EXPECTED[name], strict=True):
+        lines, start = expected.split(" ", 1)
+        assert item.startswith(f"{lines} ")
+        assert item.split(" ", 1)[1].lstrip().startswith(start)
+
+
+DECORATED = {
+    "a.py": """
+        @cache
+        @app.get(
+            "/",
+        )
+        async def total(items):
+            return 1
+
+        class Shop:
+            @property
+            def size(self):
+                a()
+                return 1
+        """,
+    "a.ts": """
+        @Component({
+          selector: "shop",
+        })
+        export class Shop {
+          @Input()
+          @Other() open() {
+            return 1;
+          }
+        }
+        @Injectable()
+        class Till {
+          a = 1;
+        }
+        """,
+    "a.js": """
+        export default @sealed
+        class Shop {
+          a = 1;
+        }
+        """,
+    "a.rs": """
+        // Not part of it.
+        #[derive(Debug)]
+        #[serde(rename = "shop")]
+        pub struct Shop {
+            size: u32,
+        }
+        """,
+    "a.java": """
+        @Entity
+        @Table(name = "shop")
+        public class Shop {
+            @Override
+            public int total() {
+                return 1;
+            }
+            @Test
+            void check() {
+                a();
+            }
+        }
+        """,
+    "a.cs": """
+        [Serializable]
+        public class Shop {
+            [Fact]
+            [Trait("a", "b")]
+            public void Open() { a(); }
+        }
+        """,
+    "a.php": """
+        <?php
+        #[Entity]
+        class Shop {
+            #[Route("/")]
+            public function open() {
+                a();
+            }
+        }
+        """,
+}
+WITH_DECORATORS = {
+    "a.py": ["1--6 async def total(", "8--12 class Shop", "9--12 def size("],
+    "a.ts": ["1--9 export class Shop", "5--8 @Other() open() {", "10--13 class Till"],
+    "a.js": ["1--4 class Shop"],
+    "a.rs": ["2--6 pub struct Shop"],
+    "a.java": ["1--12 public class Shop", "4--7 public int total", "8--11 void check"],
+    "a.cs": ["1--6 public class Shop"],
+    "a.php": ["2--8 class Shop", "4--7 public function open"],
+}
+
+
+@pytest.mark.parametrize("name", DECORATED)
+async def test_decorators_belong_to_what_they_decorate_in(name: str) -> None:
+    found = await outlined(name, dedent(DECORATED[name]).lstrip("\n"))
+    assert len(found) == len(WITH_DECORATORS[name]), found
+    for item, expected in zip(found, WITH_DECORATORS[name], strict=True):
         lines, start = expected.split(" ", 1)
         assert item.startswith(f"{lines} ")
         assert item.split(" ", 1)[1].lstrip().startswith(start)
@@ -374,7 +472,7 @@ def test_the_definitions_of_the_standard_library_are_those_that_python_itself_se
     for file, spans in zip(files, found, strict=True):
         text = file.read_text(encoding="utf-8")
         lines = text.split("\n")
-        assert [(first, without_remarks(lines, last)) for first, last in spans] == [
+        assert [(first, without_remarks(lines, last)) for first, last, _ in spans] == [
             (first, without_remarks(lines, last)) for first, last in seen_by_python(text)
         ], file
 
@@ -389,10 +487,14 @@ async def test_a_large_module_is_outlined_whole() -> None:
 
 
 def seen_by_python(text: str) -> list[tuple[int, int]]:
-    """First and last lines of classes and functions, methods included."""
+    """First and last lines of classes and functions, methods and decorators included."""
     nodes = ast.walk(ast.parse(text))
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    return sorted((each.lineno, each.end_lineno or 0) for each in nodes if isinstance(each, kinds))
+    return sorted(
+        (min(part.lineno for part in (each, *each.decorator_list)), each.end_lineno or 0)
+        for each in nodes
+        if isinstance(each, kinds)
+    )
 
 
 def without_remarks(lines: Sequence[str], last: int) -> int:

@@ -1,9 +1,9 @@
 """Worker that finds the definitions in source code.
 
-`python -m joey.content.outline_worker LANGUAGE` reads the code on stdin and prints pairs of first
-and last lines, as JSON. Every node that the tree-sitter queries capture is a definition. Grammars
-are C, and there are texts that make them crash or take minutes: the engine never imports this
-module.
+`python -m joey.content.outline_worker LANGUAGE` reads the code on stdin and prints a list of first,
+last and heading lines, as JSON. Every node that the tree-sitter queries capture is a definition,
+with the decorators before it. Grammars are C, and there are texts that make them crash or take
+minutes: the engine never imports this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from bisect import bisect_left
 from importlib import import_module
 
-from tree_sitter import Language, Parser, Query, QueryCursor
+from tree_sitter import Language, Node, Parser, Query, QueryCursor
 
 from joey.content.worker_main import serve_request
 
@@ -80,20 +80,60 @@ _GRAMMARS = {
 """Packages, without their prefix, and functions in them that are not named like the others."""
 
 
-def find_definition_spans(language: str, data: bytes) -> list[tuple[int, int]]:
-    """First and last lines, counted from 1; of those that begin in one line, the longest."""
+_DECORATOR_TYPES = frozenset(
+    {
+        *("decorator", "annotation", "marker_annotation"),
+        *("attribute_item", "attribute_list", "attribute_declaration"),
+    }
+)
+"""Nodes inside of a definition or before it, by language."""
+_WRAPPER_TYPES = frozenset({"decorated_definition", "export_statement"})
+"""Nodes around a definition that may hold its decorators."""
+
+
+def find_definition_spans(language: str, data: bytes) -> list[tuple[int, int, int]]:
+    """First and last lines, and those with the headings, counted from 1; of the definitions that
+    begin in one line, the longest."""
     module, function = _GRAMMARS.get(language, (language, "language"))
     grammar = Language(getattr(import_module(f"tree_sitter_{module}"), function)())
     tree = Parser(grammar).parse(data)
     captures = QueryCursor(Query(grammar, DEFINITION_QUERIES[language])).captures(tree.root_node)
     # Not from the nodes' points: reading those corrupts memory (tree-sitter 0.26.0).
     line_ends = [match.start() for match in re.finditer(b"\n", data)]
-    found: dict[int, int] = {}
+    found: dict[int, tuple[int, int]] = {}
     for node in captures.get("it", []):
-        first = bisect_left(line_ends, node.start_byte) + 1
+        first = bisect_left(line_ends, _find_first_decorator(node).start_byte) + 1
         last = bisect_left(line_ends, max(node.start_byte, node.end_byte - 1)) + 1
-        found[first] = max(last, found.get(first, 0))
-    return sorted(found.items())[:_MAX_DEFINITIONS]
+        heading = bisect_left(line_ends, _find_heading(node).start_byte) + 1
+        found[first] = max((last, heading), found.get(first, (0, 0)))
+    return sorted((first, *rest) for first, rest in found.items())[:_MAX_DEFINITIONS]
+
+
+def _find_first_decorator(node: Node) -> Node:
+    """The first of the decorators directly before a definition; without any, the definition."""
+    first = node
+    if node.parent is not None and node.parent.type in _WRAPPER_TYPES:
+        first = next((each for each in node.parent.children if _is_decorator(each)), first)
+        node = node.parent
+    while (above := node.prev_sibling) is not None and _is_decorator(above):
+        first = node = above
+    return first
+
+
+def _find_heading(node: Node) -> Node:
+    """The first part of a definition that is no decorator."""
+    for child in node.children:
+        if child.type == "modifiers":
+            part = next((each for each in child.children if not _is_decorator(each)), None)
+            if part is not None:
+                return part
+        elif not _is_decorator(child):
+            return child
+    return node
+
+
+def _is_decorator(node: Node) -> bool:
+    return node.type in _DECORATOR_TYPES
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ _MAX_LINE_CHARS = 200
 _MAX_PARALLEL_WORKERS = 2
 _PARSE_TIMEOUT_S = 10
 
-_LineSpans = list[tuple[int, int]]
+_LineSpans = list[tuple[int, int, int]]
+"""First, last and heading lines."""
 
 
 class OutlineExtractor:
@@ -42,16 +43,17 @@ class OutlineExtractor:
         text = decode_text(data)
         lines = split_lines(text)
         if language == MARKDOWN:
-            spans = await asyncio.to_thread(find_sections, lines)
+            sections = await asyncio.to_thread(find_sections, lines)
+            spans = [(first, last, first) for first, last in sections]
         else:
             code, worker = text.encode(errors="replace"), "joey.content.outline_worker"
             async with self._worker_slots:
                 answer = await run_isolated(worker, language, code, _PARSE_TIMEOUT_S)
             spans = msgspec.json.decode(answer, type=_LineSpans)
         return tuple(
-            Definition(first, last, lines[first - 1].rstrip()[:_MAX_LINE_CHARS])
-            for first, last in spans
-            if last - first + 1 >= _MIN_DEFINITION_LINES and first <= len(lines)
+            Definition(first, last, lines[heading - 1].rstrip()[:_MAX_LINE_CHARS])
+            for first, last, heading in spans
+            if last - first + 1 >= _MIN_DEFINITION_LINES and heading <= len(lines)
         )
 
 

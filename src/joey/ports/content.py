@@ -16,11 +16,12 @@ from joey.core.structured_output import JsonSchema
 
 
 class Definition(Struct, frozen=True):
-    """A class, a function, a heading: where it is and how it begins."""
+    """A class, a function, a heading: where it is, with its decorators, and how it begins."""
 
     start_line: int
     end_line: int
     first_line: str
+    """Without decorators."""
 
 
 class Outlines(Protocol):

@@ -99,6 +99,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     ending: CallEnding | None = None
     has_background_processes: bool = False
     """The command ended and left processes that still run."""
+    lacked_network: bool = False
+    """A command failed because its sandbox lets it reach no network, or not that host."""
     new_errors: tuple[Diagnostic, ...] = ()
     """Errors that an edit introduced."""
     rows: tuple[tuple[RowKind, str], ...] = ()

@@ -26,7 +26,6 @@ from joey.core.permissions.policy import ALLOW_ALL_RULE
 from joey.core.permissions.programs import (
     DIRECTORY_CHANGE_COMMANDS,
     is_read_only,
-    is_recursive_diff,
     list_find_directories,
     list_path_words,
     list_text_option_values,
@@ -130,7 +129,7 @@ async def find_outside_and_protected_claims(
             await reach.claim_trees(
                 list_find_directories(each.listed_by), are_names_split=are_names_split
             )
-        elif is_recursive_diff(each.words, each.granted):
+        elif normalize_program_name(each.words[0]) == "diff":  # of directories: of what is in them
             await reach.claim_trees(list_path_words(each.words, max(each.granted, 1)))
         if normalize_program_name(each.words[0]) in DIRECTORY_CHANGE_COMMANDS:
             pipes = each.joint == "|" or (following is not None and following.joint == "|")

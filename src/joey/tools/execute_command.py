@@ -16,10 +16,17 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct, structs
 
+from joey.core.check_commands import hides_failures
 from joey.core.models import ToolProtocol
 from joey.core.modes import ToolGroup
 from joey.core.path_access import ResolvedPath
-from joey.core.permissions.policy import SandboxStatus
+from joey.core.permissions.hosts import NetworkSetting, list_entries
+from joey.core.permissions.policy import (
+    Allow,
+    SandboxStatus,
+    is_read_unasked,
+    is_reading_enabled,
+)
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, CallEnding, RowKind
 from joey.core.terminal_text import format_size
@@ -66,6 +73,8 @@ class PreparedCommand(PreparedToolCall, frozen=True, kw_only=True):
     command: str
     cwd: Path
     timeout: float | None
+    preamble: str = ""
+    """Shell code before a command that only reads: it keeps git from starting programs."""
 
 
 class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
@@ -91,10 +100,15 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             raise ToolError(f"Working directory '{path.path}' does not exist.{near}")
         report = await ctx.terminal.get_sandbox_report()
         sandbox: SandboxStatus = "off" if report is None else report.level.value
-        claims, inside_paths = await _find_path_claims(command, path, ctx)
         run = Claim(
-            Access.EXECUTE, path, command=command, sandbox=sandbox, inside_paths=inside_paths
+            Access.EXECUTE,
+            path,
+            command=command,
+            sandbox=sandbox,
+            has_hidden_files=ctx.files.may_have_hidden_files(),
         )
+        claims, inside_paths = await _find_path_claims(command, path, run, ctx)
+        run = structs.replace(run, inside_paths=inside_paths)
         return PreparedCommand(
             claims=(run, *claims),
             row={},
@@ -104,6 +118,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             command=command,
             cwd=path.path,
             timeout=params.timeout if params.timeout and params.timeout > 0 else None,
+            preamble=_build_preamble(run, ctx),
         )
 
     async def run_prepared(
@@ -113,7 +128,17 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         limit = get_kill_timeout(prepared.command, ctx.settings)
         live = LiveOutput(ctx.on_output)
         ctx.read_tracker.has_command_run = True
-        running = await ctx.terminal.start(prepared.command, prepared.cwd, artifact, live.write)
+        network = ctx.settings.sandbox_network if ctx.read_network is None else ctx.read_network()
+        if answer is not None and answer.network:
+            network = "all"
+        running = await ctx.terminal.start(
+            prepared.command,
+            prepared.cwd,
+            artifact,
+            live.write,
+            network,
+            preamble="" if answer is not None else prepared.preamble,
+        )
         wait_s = prepared.timeout
         if wait_s is None and limit is None:
             wait_s = self._default_wait_s
@@ -142,9 +167,42 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
                         outcome, text=outcome.text + _render_foreign_paths(foreign)
                     )
         is_known = ctx.terminal.is_sandbox_explained
-        noted = add_sandbox_note(outcome, report, ctx.settings, is_known=is_known)
+        settings = structs.replace(ctx.settings, sandbox_network=network)
+        noted = add_sandbox_note(outcome, report, settings, is_known=is_known)
         ctx.terminal.is_sandbox_explained |= noted is not outcome
-        return noted
+        only_reads = bool(prepared.preamble) and answer is None
+        if report is None or only_reads or not lacked_network(prepared.command, outcome, network):
+            return noted
+        return structs.replace(noted, lacked_network=report.level is not SandboxLevel.NONE)
+
+
+def lacked_network(command: str, outcome: Outcome, network: NetworkSetting) -> bool:
+    """Whether a failure looks like one for lack of network."""
+    has_failed = bool(outcome.exit_code) or hides_failures(command)
+    return (
+        network != "all"
+        and has_failed
+        and outcome.exit_code is not None
+        and _NETWORK_ERROR_RE.search(outcome.text) is not None
+    )
+
+
+def _build_preamble(claim: Claim, ctx: ToolContext) -> str:
+    """What a line needs that runs only because it reads; nothing for one that rules allow."""
+    settings, command = ctx.settings, claim.command or ""
+    if not is_read_unasked(claim, settings):
+        return ""
+    # Loaded already to judge the line.
+    from joey.core.permissions.commands import judge_command
+    from joey.core.permissions.reading_commands import build_reading_preamble
+
+    is_allowed_by_rule = settings.always_allow_execute and isinstance(
+        judge_command(
+            command, settings.allowed_commands, settings.denied_commands, claim.inside_paths
+        ),
+        Allow,
+    )
+    return "" if is_allowed_by_rule else build_reading_preamble(command, ctx.files.root)
 
 
 def _clean_command(command: str) -> str:
@@ -160,11 +218,12 @@ def _clean_command(command: str) -> str:
 
 
 async def _find_path_claims(
-    command: str, cwd: ResolvedPath, ctx: ToolContext
+    command: str, cwd: ResolvedPath, run: Claim, ctx: ToolContext
 ) -> tuple[list[Claim], frozenset[str] | None]:
     """Where else the line leads, and which words stay inside; a fault in finding out is one more
     reason to ask."""
-    # It knows many programs, which takes long to load; no request waits for it.
+    # They know many programs, which takes long to load; no request waits for it.
+    from joey.core.permissions.reading_commands import READING_RULES
     from joey.tools.command_paths import (
         PathLookupCache,
         find_ignored_file_claims,
@@ -172,10 +231,11 @@ async def _find_path_claims(
     )
 
     lookups = PathLookupCache(ctx.files)
+    readers = READING_RULES if is_reading_enabled(run, ctx.settings) else ()
     try:
         hidden = await find_ignored_file_claims(command, cwd.path, lookups)
         outside, inside_paths = await find_outside_and_protected_claims(
-            command, cwd, ctx.settings.allowed_commands, lookups
+            command, cwd, (*ctx.settings.allowed_commands, *readers), lookups
         )
     except Exception:
         log.exception("where a command leads could not be found out")
@@ -324,6 +384,7 @@ _MAX_CHECKED_PATHS = 20
 _NETWORK_ERROR_RE = compile_regex(
     "ENETUNREACH|EAI_AGAIN|ENOTFOUND|Network is unreachable|name resolution|resolve host"
     "|Name or service not known|no such host|dns error|No matching distribution found"
+    r"|\[joey: network: refused "
 )
 """Tells enough also where a pipe hides the exit code (`npm install | tail`)."""
 
@@ -406,7 +467,8 @@ def add_sandbox_note(
                 if level is SandboxLevel.FULL
                 else ""
             )
-        case hosts:
+        case setting:
+            hosts = list_entries(setting)
             shown = ", ".join(hosts[:_MAX_SHOWN_HOSTS]) + (
                 ", …" if len(hosts) > _MAX_SHOWN_HOSTS else ""
             )

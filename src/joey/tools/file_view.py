@@ -35,6 +35,7 @@ from joey.tools.line_reader import (
     make_text_source,
 )
 from joey.tools.list_code_definition_names import format_definitions, parse_definitions
+from joey.tools.multiline_strings import MultilineStringScanner
 
 LineRange = tuple[int, int]
 
@@ -230,6 +231,9 @@ _MAX_FILE_BYTES = 80_000
 _MAX_UNRANGED_BYTES = 2 * _MAX_FILE_BYTES
 """Of all files of a call that are asked for without naming lines."""
 _MAX_NAMED_LINES = 10
+_MAX_SCANNED_LINES = 50_000
+_MAX_SCANNED_BYTES = 8 * 1024 * 1024
+"""Looked at to find the strings before the block around a line."""
 
 ReaderFactory = Callable[[], LineReader]
 """Begins to read the text, at its beginning."""
@@ -324,6 +328,10 @@ class TextViewer:
         reader = start()
         anchor = block.anchor_line
         first = max(1, anchor - block.max_lines)
+        strings = MultilineStringScanner(path)
+        if strings.can_find_strings and first <= _MAX_SCANNED_LINES:
+            for line in (await reader.read_lines(first - 1, _MAX_SCANNED_BYTES)).lines:
+                strings.feed(line)
         found = await reader.skip_to(first)
         wide = await reader.read_lines(
             anchor - first + 1 + block.max_lines, self._remaining_bytes * 2
@@ -333,7 +341,8 @@ class TextViewer:
             raise ToolError(f"anchor_line {anchor} is out of range (1-{total}).")
         lines = LineBatch(first, ())
         if wide.next_line > anchor:
-            top, bottom = find_block(wide.lines, anchor - first, block)
+            string_lines = {at for at, line in enumerate(wide.lines) if strings.feed(line)}
+            top, bottom = find_block(wide.lines, anchor - first, block, string_lines)
             lines = _truncate_lines(
                 LineBatch(first + top, wide.lines[top : bottom + 1]), self._remaining_bytes
             )

@@ -6,7 +6,7 @@ A file may grow while it is read: it ends where it gave less than it was asked f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -231,9 +231,18 @@ class _ScanDirection(Struct):
     is_done: bool = False
 
 
-def find_block(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tuple[int, int]:
-    """The first and the last index of the block that has `lines[anchor]` in it."""
-    levels = _compute_indent_levels(lines)
+def find_block(
+    lines: Sequence[str],
+    anchor: int,
+    wanted: BlockRequest,
+    string_lines: Collection[int] = frozenset(),
+) -> tuple[int, int]:
+    """The first and the last index of the block that has `lines[anchor]` in it. `string_lines` are
+    the indexes of lines that begin inside a string: they belong to the line where it begins."""
+    lines = ["" if index in string_lines else line for index, line in enumerate(lines)]
+    levels = [
+        level + (index in string_lines) for index, level in enumerate(_compute_indent_levels(lines))
+    ]
     if wanted.max_levels is None:
         while anchor < len(lines) - 1 and lines[anchor].lstrip().startswith(_HEADER_PREFIXES):
             anchor += 1  # a decorator or a comment belongs to what is below it
@@ -252,9 +261,10 @@ def find_block(lines: Sequence[str], anchor: int, wanted: BlockRequest) -> tuple
                 side.index += side.step
                 taken += 1
     first, last = up.index + 1, down.index - 1
-    while first < anchor and not lines[first].strip():
+    blank = {index for index, line in enumerate(lines) if not line.strip()} - set(string_lines)
+    while first < anchor and first in blank:
         first += 1
-    while last > anchor and not lines[last].strip():
+    while last > anchor and last in blank:
         last -= 1
     return first, last
 
