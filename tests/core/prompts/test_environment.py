@@ -156,6 +156,23 @@ def test_all_running_commands_are_shown_when_one_starts_ends_or_prints() -> None
     assert not texts[5]
 
 
+def test_a_report_of_something_else_lists_what_still_runs() -> None:
+    server = TerminalStatus(
+        id=7, command="npm start", cwd="/w", output="", is_running=True, artifact_id="cmd-1.txt"
+    )
+    texts = report_changes(
+        {"terminals": (server,)},
+        {"terminals": (server,), "recently_modified": ("a.py",)},
+        {"terminals": (server,), "recently_modified": ()},
+        {"terminals": (structs.replace(server, is_running=False),)},
+        {"terminals": (), "recently_modified": ("a.py",)},
+    )
+    assert "# Actively Running Terminals\n`npm start` (cmd-1.txt)\n" in texts[1]
+    assert not texts[2]
+    assert "`npm start` (cmd-1.txt)" not in texts[3]
+    assert "Running" not in texts[4]
+
+
 def test_an_ended_command_is_shown_with_its_exit_code() -> None:
     note = TerminalStatus(
         id=8, command="make", cwd="/w", output="ok", is_running=False, exit_code=2

@@ -171,8 +171,13 @@ def test_modes_are_listed_with_their_purpose() -> None:
         system_info=FACTS,
     )
 
-    assert '- "💻 Code" mode (code) - Writing, changing and refactoring code.' in text
-    assert '- "Poet" mode (poet) - You are Roo, a poet.\n' in text
+    for line in (
+        '- "💻 Code" mode (code) - Writing, changing and refactoring code. [edits; commands]\n',
+        "without changing anything. [no edits; no commands]\n",
+        "before anything is built. [edits: Markdown files only; no commands]\n",
+        '- "Poet" mode (poet) - You are Roo, a poet. [no edits; no commands]\n',
+    ):
+        assert line in text
 
 
 def test_facts_are_shown_by_name() -> None:

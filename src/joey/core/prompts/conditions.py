@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from joey.core.permissions.hosts import REGISTRIES, list_entries
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 
@@ -39,8 +40,14 @@ def render_sandbox(conditions: WorkingConditions) -> str:
             network = "their only network is 127.0.0.1, shared by all commands of this task"
         case "off":
             network = "they can open no sockets, not even on 127.0.0.1"
-        case hosts:
-            network = f"of the network they reach only {', '.join(hosts)}"
+        case setting:
+            hosts = [
+                "the package registries and git remotes that this machine is configured with"
+                if entry == REGISTRIES
+                else entry
+                for entry in list_entries(setting)
+            ]
+            network = f"of the network they reach only {', '.join(hosts)}, by HTTP proxy"
     return (
         "Commands run in a sandbox: they can write only to the workspace (but not to files marked"
         f" 🛡️, .git/hooks or .git/config) and $TMPDIR, and {network}. Outside the workspace they"

@@ -28,6 +28,7 @@ PROTECTED_MARK = "🛡️"
 _MAX_SKIPPED_NAMES = 10
 _TODO_STATUS_LABELS = {"pending": "Pending", "in_progress": "In Progress", "completed": "Completed"}
 
+_RUNNING_TITLE = "# Actively Running Terminals"
 _LOST_COMMANDS_TEXT = "# Terminals\nBackground commands of the previous run have ended."
 
 _TIME_INTERVAL = timedelta(minutes=10)
@@ -111,9 +112,9 @@ def report_environment(
     reports_cost = known is None or _has_cost_moved(known.cost, environment.cost)
     reports_todos = known is None or _are_todos_due(todos, known)
     reports_git_status = known is None or environment.git_status != known.git_status
+    running = _render_running_terminals(environment.terminals, known_terminals)
     sections = [
         _render_recently_modified(environment.recently_modified),
-        _render_running_terminals(environment.terminals, known_terminals),
         _render_ended_terminals(environment.terminals, known_terminals),
         _LOST_COMMANDS_TEXT if environment.has_lost_commands else "",
         _render_time(environment) if reports_time and settings.include_current_time else "",
@@ -134,6 +135,9 @@ def report_environment(
         todo_age=0 if known is None or reports_todos else known.todo_age + 1,
         git_status=environment.git_status,
     )
+    if not running and any(sections):
+        running = _render_unchanged_terminals(environment.terminals)
+    sections.insert(1, running)
     body = "\n\n".join(section for section in sections if section)
     if not body and environment.protocol is ToolProtocol.NATIVE:
         return "", reported
@@ -225,7 +229,18 @@ def _render_running_terminals(
     if {each.id for each in running} == known_ids and not any(each.output for each in running):
         return ""
     notes = [_render_terminal(each) for each in running]
-    return "\n".join(["# Actively Running Terminals", *(notes or ["(none)"])])
+    return "\n".join([_RUNNING_TITLE, *(notes or ["(none)"])])
+
+
+def _render_unchanged_terminals(terminals: Sequence[TerminalStatus]) -> str:
+    """Those that run as before, in a line each: a report without them would look as if they had
+    ended."""
+    lines = [
+        f"`{_to_single_line(each.command)}` ({each.artifact_id or f'terminal {each.id}'})"
+        for each in terminals
+        if each.is_running
+    ]
+    return "\n".join([_RUNNING_TITLE, *lines]) if lines else ""
 
 
 def _render_ended_terminals(

@@ -76,6 +76,14 @@ def render_denial(feedback: str = "", image_count: int = 0) -> str:
     return f"{sentence} They attached {_count_images(image_count)}." if image_count else sentence
 
 
+def render_retry_rejection(feedback: str = "", image_count: int = 0) -> str:
+    """Goes after the result of a command that failed for lack of network."""
+    sentence = "The user was asked whether to run it again with network access, and said no."
+    if feedback:
+        return f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}"
+    return f"{sentence} They attached {_count_images(image_count)}." if image_count else sentence
+
+
 def render_approval_feedback(feedback: str, image_count: int = 0) -> str:
     """Goes in front of the call's result."""
     if not feedback:

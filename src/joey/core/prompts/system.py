@@ -293,7 +293,10 @@ def _select_lines(text: str, conditions: frozenset[str]) -> str:
 def render_modes(modes: Sequence[Mode], names: frozenset[str]) -> str:
     if not modes:
         return ""
-    lines = [f'- "{mode.name}" mode ({mode.slug}) - {mode.purpose}' for mode in modes]
+    lines = [
+        f'- "{mode.name}" mode ({mode.slug}) - {mode.purpose} [{_describe_grants(mode)}]'
+        for mode in modes
+    ]
     text = "\n".join(["MODES", "", "These modes exist:", *lines])
     if "switch_mode" in names:
         text += (
@@ -301,6 +304,17 @@ def render_modes(modes: Sequence[Mode], names: frozenset[str]) -> str:
             " the work better, propose it with switch_mode."
         )
     return text
+
+
+def _describe_grants(mode: Mode) -> str:
+    edits, commands = mode.find_grant(ToolGroup.EDIT), mode.find_grant(ToolGroup.COMMAND)
+    if edits is None:
+        editing = "no edits"
+    elif edits.file_regex is None:
+        editing = "edits"
+    else:
+        editing = f"edits: {edits.description or edits.file_regex}"
+    return f"{editing}; {'commands' if commands else 'no commands'}"
 
 
 def _render_rules(text: str, mode: Mode, conditions: frozenset[str], workspace: str) -> str:
