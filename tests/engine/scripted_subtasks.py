@@ -49,6 +49,12 @@ class ScriptedSubtasks:
     async def prepare(self) -> None:
         await self._default_provider.prepare()
 
+    def shrink_window(self) -> bool:
+        return self._default_provider.shrink_window()
+
+    def doubt_window(self) -> None:
+        self._default_provider.doubt_window()
+
     def learn_window(self, tokens: int) -> None:
         self._default_provider.learn_window(tokens)
 

@@ -12,7 +12,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Limits, Settings
 from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.asks import Unattended
-from joey.engine.outcomes import Completed, Failed
+from joey.engine.outcomes import Aborted, Completed, Failed
 from joey.testing.script import Turn, call, pause, say, usage
 from tests.engine.engine_harness import (
     ALLOW_ALL,
@@ -22,6 +22,7 @@ from tests.engine.engine_harness import (
     find_rows,
     finish,
     list_durable_events,
+    list_event_names,
     list_texts,
     list_tool_results,
     wait_for_ask,
@@ -238,6 +239,51 @@ async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
     assert "rejected" in skipped
     assert list(engine_harness.root.iterdir()) == []
     assert [row.text for row in find_rows(task, "user_feedback")] == ["use tabs"]
+
+
+@pytest.mark.requirement("engine:calls:rejection-stops")
+async def test_a_rejection_that_stops_waits_for_the_users_message(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(
+        Turn(
+            call("write_to_file", {"path": "one.txt", "content": "1"}),
+            call("write_to_file", {"path": "two.txt", "content": "2"}),
+        ),
+        finish(),
+        settings=Settings(),
+    )
+    ask = await wait_for_ask(task)
+    await task.answer(ask.ts, Answer(Response.NO, stop=True))
+    assert await wait_for_ending(task) == Aborted()
+    assert list_event_names(task).count("RequestStarted") == 1
+    await task.send("use tabs")
+    await wait_for_ask(task)
+    await task.approve()
+    await wait_for_ending(task)
+    denied, skipped = list_tool_results(task.messages[2])
+    assert denied == "The user did not allow this call; it was not carried out."
+    assert "rejected" in skipped
+    assert "use tabs" in str(list_texts(task.messages[2]))
+    check_history(task.messages)
+
+
+@pytest.mark.parametrize("is_queued", [True, False])
+async def test_a_rejection_with_a_message_or_after_one_continues_with_it(
+    engine_harness: EngineHarness, is_queued: bool
+) -> None:
+    task = await engine_harness.start(
+        Turn(call("write_to_file", {"path": "one.txt", "content": "1"})),
+        finish(),
+        settings=Settings(),
+    )
+    ask = await wait_for_ask(task)
+    text = "" if is_queued else "use tabs"
+    if is_queued:
+        await task.send("use tabs", queue=True)
+    await task.answer(ask.ts, Answer(Response.NO, text=text, stop=True))
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert "use tabs" in str(task.messages[2])
 
 
 @pytest.mark.requirement("engine:calls:feedback-with-yes")

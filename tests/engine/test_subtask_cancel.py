@@ -49,10 +49,18 @@ OPTIONS = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
 class WatchedLog:
     """A log that says when something was written and while it is being saved."""
 
+    is_shared = has_failed = False
+
     def __init__(self, log: TaskLog, moment: Moment) -> None:
         self._log = log
         self._moment = moment
         self.directory = log.directory
+        self.set_change_callback = log.set_change_callback
+        self.confirm = log.confirm
+
+    @property
+    def safe_seq(self) -> int:
+        return self._log.safe_seq
 
     def append(self, record: Record) -> None:
         self._log.append(record)

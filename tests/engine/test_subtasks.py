@@ -24,7 +24,7 @@ from joey.core.events import (
 from joey.core.models import ToolProtocol
 from joey.core.modes import SlashCommand
 from joey.core.settings import Settings
-from joey.core.task_types import AskKind, TaskState
+from joey.core.task_types import Answer, AskKind, Response, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Aborted, Completed
@@ -197,6 +197,35 @@ async def test_a_rejected_delegation_makes_no_subtask(engine_harness: EngineHarn
     assert "do it yourself" in first
     assert "Skipped" in second
     assert spawned_by(task) == []
+
+
+@pytest.mark.requirement("engine:calls:rejection-stops")
+async def test_a_rejection_in_a_subtask_stops_the_whole_tree_until_a_message(
+    engine_harness: EngineHarness,
+) -> None:
+    write, gate = call("write_to_file", {"path": "a.txt", "content": "1"}), asyncio.Event()
+    parts = {
+        "the whole": [Turn(delegate("part one"), delegate("part two")), finish("whole")],
+        "part one": [Turn(write), finish("one")],
+        "part two": [Turn(pause(gate), done("two"))],
+    }
+    settings = Settings(auto_approval_enabled=True, always_allow_subtasks=True)
+    task = await play(engine_harness, parts, settings=settings)
+    first, second = await child_of(task, 0), await child_of(task, 1)
+    await wait_for_event(second, RequestStarted)
+    ask = await wait_for_ask(first)
+    await first.answer(ask.ts, Answer(Response.NO, stop=True))
+    assert await wait_for_ending(task) == Aborted()
+    assert [first.state, second.state] == [TaskState.ABORTED] * 2
+    assert not (first.is_running or second.is_running)
+    gate.set()
+    await task.send("leave a.txt alone")
+    await ended(task)
+    one, two = list_tool_results(task.messages[2])
+    assert "one" in one and "two" in two
+    resumed = engine_harness.engine.store.read_records(first.id)
+    assert "leave a.txt alone" in str([record.event for record in resumed])
+    assert not (engine_harness.root / "a.txt").exists()
 
 
 @pytest.mark.requirement("subtasks:side-by-side")

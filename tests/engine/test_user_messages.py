@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from joey.core.events import CommandOutputDelta, RowDelta, TaskFinished
+from joey.core.events import (
+    CommandOutputDelta,
+    MessageQueued,
+    MessageUnqueued,
+    RowDelta,
+    TaskFinished,
+)
 from joey.core.messages import ImageBlock
 from joey.core.settings import Settings
-from joey.core.task_types import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response, TaskState
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, fail, pause, say
@@ -185,3 +191,49 @@ async def test_a_message_that_comes_with_a_yes_reaches_the_model_when_the_call_f
     await wait_for_ask(task)
     assert find_rows(task, "error") != []
     assert "and be quick" in dump_last_request(engine_harness.provider)
+
+
+async def test_a_message_sent_after_the_user_gave_up_starts_the_next_run(
+    engine_harness: EngineHarness,
+) -> None:
+    provider = engine_harness.use_script(Turn(fail(401, "no")), finish("heard"))
+    task = await engine_harness.start()
+    ask = await wait_for_ask(task)
+    assert ask.ask is AskKind.API_REQ_FAILED
+    given_up = asyncio.ensure_future(task.answer(ask.ts, Answer(Response.NO)))
+    await asyncio.sleep(0)  # the answer is given, and the run has not ended yet
+    assert task.pending is None and task.is_running
+    await task.send("once more")
+    assert await given_up
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert "once more" in dump_last_request(provider)
+    assert not task.recorder.projection.queued_messages
+
+
+async def test_a_message_sent_before_the_user_gave_up_waits(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(Turn(fail(401, "no")), finish("heard"))
+    ask = await wait_for_ask(task)
+    await task.send("wait for me", queue=True)
+    assert await task.answer(ask.ts, Answer(Response.NO))
+    await wait_for_ending(task)
+    assert task.state is TaskState.FAILED
+    assert [each.text for each in task.recorder.projection.queued_messages.values()] == [
+        "wait for me"
+    ]
+
+
+async def test_what_happens_to_a_task_at_rest_does_not_look_like_a_run(
+    engine_harness: EngineHarness,
+) -> None:
+    task = await engine_harness.start(Turn(fail(401, "no")))
+    ask = await wait_for_ask(task)
+    assert await task.answer(ask.ts, Answer(Response.NO))
+    await wait_for_ending(task)
+    seq = task.seq
+    task.publish(MessageQueued(ts=task.next_ts(), id="q", text="hi"))
+    task.publish(MessageUnqueued(ts=task.next_ts(), id="q"))
+    async with asyncio.timeout(10):
+        seen = [event async for event in task.events(seq)]
+    assert [type(event) for event in seen] == [MessageQueued, MessageUnqueued]

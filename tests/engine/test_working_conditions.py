@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from joey.core.models import ModelRequest, ToolProtocol
-from joey.core.permissions.policy import PersistentRule, SandboxStatus
+from joey.core.permissions.granted_rules import GrantedRule
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
-from joey.core.task_types import Answer, Response
+from joey.core.task_types import Answer, Response, RuleScope
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call, say
 from tests.engine.engine_harness import (
@@ -68,7 +69,7 @@ async def test_the_prompt_stays_the_same_when_a_rule_is_added_during_the_run(
     provider = engine_harness.use_script(edit, finish())
     task = await engine_harness.start(settings=Settings())
     ask = await wait_for_ask(task)
-    task.grants.add_rule(PersistentRule("allowedCommands", "make"))
+    task.grants.add_rule(GrantedRule("allowedCommands", "make", RuleScope.TASK))
     assert "make" in task.settings.allowed_commands
     await task.answer(ask.ts, Answer(Response.YES))
     ask = await wait_for_ask(task)

@@ -76,9 +76,21 @@ _CHECK_NAMES = parse_word_set(
     """
 )
 """Programs and subcommands that tests, linters and builds are run with."""
+_NOT_EXTENDABLE_RE = compile_regex(r"<<|\\\s*$|\b(?:set|shopt|exec|trap|PIPESTATUS)\b")
+"""Here-documents, continued lines, and what changes how the shell itself runs or prints."""
 _STOPPED_SIGNALS = frozenset({"SIGINT", "SIGTERM", "SIGHUP"})
 _NO_FAILURE_CODES = frozenset({0, 124, 126, 127, 129, 130, 141, 143})
 """Success, stopped by `timeout`, a signal or the end of a pipe, could not be run at all."""
+
+
+_MODULE_RUN_RE = compile_regex(r"\bpython[\d.]*(?: -[A-Zb-ln-z]\S*)* -m ([A-Za-z_]\w*)")
+_MISSING_MODULE_RE = compile_regex(r"No module named '?([A-Za-z_]\w*)")
+
+
+def is_program_missing(line: str, output: str) -> bool:
+    """Whether a `python -m name` in the line failed because no such module is installed."""
+    run = {match[1] for match in _MODULE_RUN_RE.finditer(line)}
+    return any(match[1] in run for match in _MISSING_MODULE_RE.finditer(output))
 
 
 def is_failure(exit_code: int | None, signal: str | None) -> bool:
@@ -112,6 +124,28 @@ def are_variants(checks: tuple[CheckName, ...], others: tuple[CheckName, ...]) -
     """Whether two lines run the same program, whatever its arguments are: `pytest -x tests/a.py`
     and `pytest`, but not `npm test` and `npm install`."""
     return any(a[: min(len(a), len(b))] == b[: min(len(a), len(b))] for a in checks for b in others)
+
+
+def hides_failures(line: str) -> bool:
+    """Whether a line ends with a pipeline whose earlier programs may fail without a trace in its
+    exit code, and does nothing that makes it unsafe to add a line after it."""
+    if (
+        len(line) > _MAX_READ_CHARS
+        or _NOT_EXTENDABLE_RE.search(line)
+        or not _has_closed_quotes(line)
+    ):
+        return False
+    last = _parse_line(line)[-1]
+    checks = _name_checks(argv for pipeline in last for argv in pipeline.commands)
+    return len(last[-1].commands) > 1 and not last[-1].is_background and bool(checks)
+
+
+def _has_closed_quotes(line: str) -> bool:
+    try:
+        shlex.split(line)
+    except ValueError:
+        return False
+    return True
 
 
 class _Pipeline(Struct):

@@ -25,10 +25,11 @@ from msgspec import Struct, field, structs
 from joey.core.diagnostics import Diagnostic
 from joey.core.messages import Message, Part, ReplySource, TextBlock, Usage, UserBlock
 from joey.core.models import ProtocolChangeReason, ToolProtocol
+from joey.core.permissions.hosts import CommandNetwork
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
 from joey.core.settings import Limits, ModelRoute
-from joey.core.task_types import Answer, AskKind, CallEnding, CancelReason, Todo
+from joey.core.task_types import Answer, AskKind, CallEnding, CancelReason, RuleScope, Todo
 from joey.core.tool_calls import ToolCallSummary
 
 _FORMER_FIELDS = {
@@ -49,6 +50,7 @@ _FORMER_FIELDS = {
     "protocol": "tool_protocol",
     "row_ts": "last_row_ts",
     "run": "budget_id",
+    "scopes": "always_scopes",
     "spent": "subtask_spending",
     "task_id": "subtask_id",
     "to": "to_seq",
@@ -292,6 +294,10 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     """The same as values; none in journals that were written without them."""
     always_rule: str | None = field(default=None, name="always")
     """The rule that an answer may add, so that it is not asked again."""
+    always_scopes: tuple[RuleScope, ...] = field(default=(), name="scopes")
+    """How far it may go; none in old journals."""
+    network: CommandNetwork | None = None
+    """Of a sandboxed command: what it may reach, and what an answer may add."""
     sandbox: SandboxStatus | None = None
     """Of a command: how far the operating system would hold it."""
     summary: ToolCallSummary | None = None

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, field
 from joey.core.hooks import Hook
 from joey.core.models import Prices, ToolProtocol
 from joey.core.modes import DEFAULT_MODE, ModePromptOverride
-from joey.core.permissions.hosts import parse_host
+from joey.core.permissions.hosts import NetworkSetting, check_network
 from joey.core.redaction import collect_secret_values
 
 _PositiveSafeInt = Annotated[int, Meta(ge=1, le=2**53)]
@@ -41,7 +41,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     auto_approval_enabled: bool = True
     """Off: everything is asked, whatever the `alwaysAllow…` switches say."""
     always_allow_read_only: bool = True
-    """Read files of the workspace without asking."""
+    """Read files of the workspace without asking, also by sandboxed commands that only read."""
     always_allow_read_only_outside_workspace: bool = False
     """Read files outside the workspace without asking, too; `-y` alone reads there what sandboxed
     commands see."""
@@ -97,8 +97,10 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """How much of the output of a command the model sees at once."""
     sandbox: Literal["auto", "off", "required"] = "auto"
     """Sandbox commands as well as this machine can, not at all, or not run them otherwise."""
-    sandbox_network: Literal["off", "all"] | tuple[str, ...] = "off"
-    """What sandboxed commands may reach: `off` (nothing), `all`, or a list of hosts."""
+    sandbox_network: NetworkSetting = "off"
+    """What sandboxed commands may reach: `off` (nothing), `registries` (the package registries and
+    git remotes that this machine is configured with), `all`, or a list of hosts, in which
+    `registries` may be too. A change counts for running tasks at once."""
     sandbox_readable: tuple[str, ...] = ()
     """Folders besides the workspace and the system that sandboxed commands may read."""
     sandbox_writable: tuple[str, ...] = ()
@@ -194,6 +196,9 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     model_catalog_url: str = ""
     """Where `joey models --refresh` gets models and prices: the address of a document in the
     format of models.dev, such as `https://models.dev/api.json`."""
+    record_requests: bool = False
+    """Record what is sent to models, and what comes back, for `joey proxy list` and the web page;
+    keys are left out."""
     notifications: Literal["auto", "bell", "off"] = "auto"
     """Notify you when a task ends or asks while you are elsewhere: as the terminal can, by its bell
     alone, or never."""
@@ -202,12 +207,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """Take calls that a model writes at the end of its text (`<tool_call>`, JSON, …) as calls."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.sandbox_network, str):
-            if self.sandbox_network not in ("off", "all"):
-                raise ValueError("`sandboxNetwork` can be `off`, `all` or a list of hosts")
-            return
-        for each in self.sandbox_network:
-            parse_host(each)
+        check_network(self.sandbox_network)
 
 
 class Limits(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

@@ -169,6 +169,28 @@ HOOK_NAME_PREFIX = "hook "
 """How the name of a hook begins, where it answers or refuses."""
 
 
+class RuleScope(StrEnum):
+    """How far a rule goes that an answer adds."""
+
+    TASK = "task"
+    """The task and its subtasks; it is stored nowhere."""
+    DIRECTORY = "directory"
+    """All tasks of the workspace; it is kept in the user's home."""
+    EVERYWHERE = "everywhere"
+    """All tasks; it becomes a setting of the user."""
+
+
+class ApprovalLevel(StrEnum):
+    """What a user has a task do without asking, until the session ends."""
+
+    ASK = "ask"
+    """What settings and rules say."""
+    EDITS = "edits"
+    """Also edits of files in the workspace that are not protected."""
+    ALL = "all"
+    """Everything but what is denied, protected or outside the workspace."""
+
+
 class Answer(Struct, frozen=True, omit_defaults=True):
     response: Response
     text: str = ""
@@ -178,6 +200,15 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     """Or the name of the policy or hook that answered in their place."""
     always: bool = False
     """With a yes: add the rule that was offered with the question."""
+    scope: RuleScope | None = None
+    """With `always`: how far the rule goes; None: for this directory, where that is offered. In old
+    journals None means everywhere."""
+    network: bool = False
+    """With a yes: this one command may use the whole network."""
+    hosts: bool = False
+    """With a yes: commands in this directory may reach the hosts that were offered, for good."""
+    stop: bool = False
+    """With a no: end the run, and wait for the user's next message."""
 
     @property
     def approves(self) -> bool:
@@ -186,6 +217,11 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     @property
     def has_content(self) -> bool:
         return bool(self.text or self.images)
+
+    @property
+    def stops_run(self) -> bool:
+        """A no that says nothing else; a message that comes with it is for the model."""
+        return self.stop and self.response is Response.NO and not self.has_content
 
     @property
     def is_by_user(self) -> bool:
@@ -200,7 +236,8 @@ class AskChoice(Struct, frozen=True, omit_defaults=True):
     label: str
     answer: Answer
     word: str = ""
-    """What a user may type instead, whole or its first letter: `yes`, `no`, `always`."""
+    """What a user may type instead, whole or its first letter: `yes`, `no`, `always`, `task`,
+    `everywhere`, `online`, `hosts`."""
     rule: str = ""
     is_default: bool = field(default=False, name="isDefault")
     """An empty line means it."""
@@ -228,6 +265,8 @@ class AskView(Struct, frozen=True, omit_defaults=True, rename="camel"):
     confinement: str = ""
     """The sandbox that a command would run in, if it is not among the warnings."""
     warnings: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    """Of a command: what it would start, as far as that can be read from it."""
 
 
 class Suggestion(Struct, frozen=True, omit_defaults=True):

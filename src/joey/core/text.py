@@ -153,6 +153,23 @@ def sanitize(text: str) -> str:
     return text.translate(_SANITIZE_TABLE)
 
 
+_HIDDEN_CHARACTER_RE = compile_regex(
+    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\U000e0000-\U000e0fff]"
+    # They join letters and emoji; after ASCII they are only there to mislead.
+    r"|(?<=[\x00-\x7f])[\u200c\u200d\ufe00-\ufe0f]"
+)
+
+
+def reveal(text: str) -> str:
+    """`text` for a decision: what `sanitize` would remove is named too (`<U+001B>`), and so is what
+    has no shape. Nothing may hide in a command or a change that a user approves."""
+    if text.isascii() and text.isprintable():
+        return text
+    return sanitize(_HIDDEN_CHARACTER_RE.sub(lambda found: f"<U+{ord(found[0]):04X}>", text))
+
+
 def to_one_line(text: str, width: int = 100, *, cut_at_space: bool = False) -> str:
     """The safe text on one line, cut with an ellipsis when it is longer than `width`."""
     line = " ".join(sanitize(text[: 4 * width]).split())

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.text import compile_regex, sanitize, to_one_line
+from joey.core.text import compile_regex, reveal, to_one_line
 
 if TYPE_CHECKING:
     from joey.core.events import AskOpened, ToolStarted
@@ -200,8 +200,8 @@ def summarize_call(
         title=title,
         subject=_format_subject(name, tool, row, text, path, files, kind)
         + (" (no change)" if is_no_change else ""),
-        arguments=sanitize(arguments) if isinstance(arguments, str) and arguments != "{}" else "",
-        message=sanitize(str(row.get(_MESSAGE_KEYS.get(name, "")) or "")),
+        arguments=reveal(arguments) if isinstance(arguments, str) and arguments != "{}" else "",
+        message=reveal(str(row.get(_MESSAGE_KEYS.get(name, "")) or "")),
         diff="" if diff else _extract_diff(row, row_name),
         files=files,
         warnings=tuple(_iter_warnings(row, sandbox, is_protected=is_protected)),
@@ -285,14 +285,15 @@ def parse_plain_text(tool: str, text: str) -> str:
             return text
 
 
-def describe_confinement(sandbox: SandboxStatus) -> str:
-    """What the operating system keeps a command from."""
+def describe_confinement(sandbox: SandboxStatus, network: str = "") -> str:
+    """What the operating system keeps a command from; `network` is what it may reach."""
     match sandbox:
         case "none":
             return "runs UNCONFINED: no sandbox works here (see joey doctor)"
         case "off":
             return "runs UNCONFINED: the sandbox is switched off"
-    return f"runs confined ({sandbox})"
+    confined = f"sandboxed ({sandbox}): writes only in this directory"
+    return f"{confined} · network: {network}" if network else confined
 
 
 def _resolve_tool(tool: str, row: Row) -> str:
@@ -333,7 +334,7 @@ def _format_subject(
             values["progress"] = _format_todo_progress(row.get("todos"))
     parts = _SUBJECT_PARTS.get(name, (("files", "{}"), ("mode", "{}")))
     given = [pattern.format(values[key]) for key, pattern in parts if values.get(key)]
-    return to_one_line(" ".join(given), MAX_SUBJECT_CHARS)
+    return to_one_line(reveal(" ".join(given)[: 4 * MAX_SUBJECT_CHARS]), MAX_SUBJECT_CHARS)
 
 
 def _format_files(files: tuple[CalledFile, ...], kind: CallKind) -> str:

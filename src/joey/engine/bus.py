@@ -4,6 +4,9 @@ The recorder gets an event first: what could not be written is not announced. A 
 falls too far behind loses its backlog and never delays the task; it catches up by replaying the
 durable events it has missed. Only the latest records are kept in memory, older ones are read again
 from the journal: a task that has worked for days needs no more memory than a new one.
+
+On a shared store a record may still be lost after it was appended. Subscribers hear of it when
+it is committed, and of transient events after those before them.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
 from joey.core.events import TRANSIENT_EVENTS, Event, Record
+from joey.ports.storage import TaskLog
 
 MAX_BACKLOG_EVENTS = 10_000
 
@@ -27,17 +32,34 @@ class NumberedEvent(Struct, frozen=True):
 
 
 class EventBus:
-    def __init__(self, records: RecordCache, record_event: Callable[[NumberedEvent], None]) -> None:
+    def __init__(
+        self,
+        records: RecordCache,
+        record_event: Callable[[NumberedEvent], None],
+        shared_log: TaskLog | None = None,
+    ) -> None:
+        """`shared_log`: the journal, if its records are not safe as soon as they are appended."""
         self._records = records
         self._record_event = record_event
         self._subscriptions: set[Subscription] = set()
         self._is_closed = False
         self.opened_at_seq = self.last_seq
         """The last record from disk: what comes after it happened in this process."""
+        self._shared_log = shared_log
+        self._held: deque[NumberedEvent] = deque()
+        """What no subscriber is told yet."""
+        if shared_log is not None:
+            loop = asyncio.get_running_loop()
+            shared_log.set_change_callback(lambda: _call_in_loop(loop, self._release_held))
 
     @property
     def last_seq(self) -> int:
         return self._records.last_seq
+
+    @property
+    def published_seq(self) -> int:
+        """The last durable event that subscribers may have heard of."""
+        return self._held[0].seq - 1 if self._held else self.last_seq
 
     def publish(self, event: Event) -> NumberedEvent:
         is_transient = type(event) in TRANSIENT_EVENTS
@@ -45,9 +67,32 @@ class EventBus:
         self._record_event(numbered)
         if not is_transient:
             self._records.append(Record(numbered.seq, event))  # type: ignore[arg-type]
+        if self._shared_log is not None:
+            self._held.append(numbered)
+            self._release_held()
+            return numbered
         for subscription in self._subscriptions:
             subscription.enqueue(numbered)
         return numbered
+
+    def _release_held(self) -> None:
+        """Tell what is safe by now. If the journal has failed, the rest is never told."""
+        assert self._shared_log is not None
+        safe_seq = self._shared_log.safe_seq
+        while self._held and self._held[0].seq <= safe_seq:
+            numbered = self._held.popleft()
+            is_transient = type(numbered.event) in TRANSIENT_EVENTS
+            for subscription in self._subscriptions:
+                if is_transient or numbered.seq > subscription.since:
+                    subscription.enqueue(numbered)
+        if self._is_over:
+            self._finish_subscriptions()
+
+    @property
+    def _is_over(self) -> bool:
+        """Nothing more will be told."""
+        log = self._shared_log
+        return self._is_closed and (log is None or log.has_failed or not self._held)
 
     def list_records_after(self, seq: int) -> Sequence[Record]:
         """Durable events with a higher number than `seq`."""
@@ -57,7 +102,7 @@ class EventBus:
         """Everything from now on; with `since`, first what was published after that number."""
         subscription = Subscription(self, self.last_seq if since is None else since)
         self._subscriptions.add(subscription)
-        if self._is_closed:
+        if self._is_over:
             subscription.finish()
         return subscription
 
@@ -67,6 +112,12 @@ class EventBus:
     def close(self) -> None:
         """No more events: every subscription ends once it has been read."""
         self._is_closed = True
+        if self._shared_log is not None:
+            self._release_held()
+        else:
+            self._finish_subscriptions()
+
+    def _finish_subscriptions(self) -> None:
         for subscription in self._subscriptions:
             subscription.finish()
 
@@ -76,9 +127,9 @@ class Subscription:
 
     def __init__(self, bus: EventBus, since: int) -> None:
         self._bus = bus
-        self._last_seq = since
+        self.since = self._last_seq = since
         self._backlog: deque[NumberedEvent] = deque()
-        self._is_behind = since < bus.last_seq
+        self._is_behind = since < bus.published_seq
         self._is_finished = False
         self._has_news = asyncio.Event()
 
@@ -111,7 +162,12 @@ class Subscription:
         while True:
             if self._is_behind:
                 missed = self._bus.list_records_after(self._last_seq)
-                self._backlog.extend(NumberedEvent(record.seq, record.event) for record in missed)
+                published_seq = self._bus.published_seq  # what is held comes by itself
+                self._backlog.extend(
+                    NumberedEvent(record.seq, record.event)
+                    for record in missed
+                    if record.seq <= published_seq
+                )
                 self._is_behind = False
             if self._backlog:
                 numbered = self._backlog.popleft()
@@ -121,6 +177,11 @@ class Subscription:
                 raise StopAsyncIteration
             self._has_news.clear()
             await self._has_news.wait()
+
+
+def _call_in_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed, and nobody listens any more
+        loop.call_soon_threadsafe(callback)
 
 
 RECORD_CACHE_SIZE = 1024

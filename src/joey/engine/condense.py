@@ -376,6 +376,8 @@ class _SummaryWriter:
         repetition = RepetitionDetector()
         has_call = False
         usage: Usage | None = None
+        if (gate := self._task.runtime.request_gate) is not None:
+            await gate.admit(self._provider.address)
         try:
             async with aclosing(self._provider.stream(request)) as chunks:  # type: ignore[type-var]
                 async for chunk in chunks:

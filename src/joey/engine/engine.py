@@ -9,9 +9,9 @@ fork is written completely or not at all (see `Store.create_with_records`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
@@ -22,6 +22,7 @@ from joey.core.messages import replace_lone_surrogates
 from joey.core.models import ToolProtocol, choose_tool_protocol
 from joey.core.modes import choose_fallback_mode
 from joey.core.path_access import FileScope
+from joey.core.permissions.hosts import NetworkOrigin
 from joey.core.settings import Limits, ModelRoute, Profile, Settings, TaskSecrets
 from joey.core.structured_output import JsonSchema
 from joey.core.task_types import TaskState
@@ -39,9 +40,11 @@ from joey.engine.subtasks import Subtasks
 from joey.engine.task import Task
 from joey.errors import StoreError, TaskNotFoundError, TaskStateError, UserError
 from joey.ports.extensions import FrontEndResources
-from joey.ports.model import Provider
+from joey.ports.model import Provider, RequestGate
 from joey.ports.storage import Store, TaskMetadata
 from joey.ports.workspace import Clock
+
+T = TypeVar("T")
 
 
 class TaskOptions(Struct, frozen=True, kw_only=True):
@@ -66,11 +69,16 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
     """Rules that the user has added in this task already; subtasks share them."""
     file_scope: FileScope = FileScope()
     """How far file tools reach without asking; subtasks have it too."""
+    network_origin: NetworkOrigin | None = None
+    """Where `sandboxNetwork` of the settings comes from; None: from whoever made them."""
+    restrict_settings: Callable[[Settings], Settings] | None = None
+    """What the project makes stricter, also of what answers add."""
     trust_root: Path | None = None
     """The workspace that this one is a worktree of, and whose trust counts here too."""
     result_schema: JsonSchema | None = None
     """The result must be JSON that fits; those of subtasks need not."""
     front_end_resources: FrontEndResources = FrontEndResources()
+    request_gate: RequestGate | None = None
 
 
 class ResolvedTaskOptions(TaskOptions, frozen=True, kw_only=True):
@@ -101,8 +109,16 @@ RuntimeFactory = Callable[[TaskOptions, StoredTaskState], TaskRuntime]
 class Engine:
     """Open with `joey.open_engine`; close it, or use it as an async context manager."""
 
-    def __init__(self, store: Store, clock: Clock, build_runtime: RuntimeFactory) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        build_runtime: RuntimeFactory,
+        close_shared: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`close_shared` closes what the runtimes share, when all tasks are closed."""
         self.store = store
+        self._close_shared = close_shared
         self._clock = clock
         self._build_runtime = build_runtime
         self._tasks: dict[str, Task] = {}
@@ -140,12 +156,18 @@ class Engine:
         route = parent.recorder.projection.route if parent is not None else None
         runtime = self._build_runtime(options, StoredTaskState(route=route))
         try:
-            return self._create_with_runtime(runtime, task_id, options, parent)
+            return await self._create_with_runtime(runtime, task_id, options, parent)
         except BaseException:
             await runtime.close()
             raise
 
-    def _create_with_runtime(
+    async def _call_store(self, function: Callable[..., T], *arguments: Any) -> T:
+        """In a thread if the store is reached over a network."""
+        if self.store.is_shared:
+            return await asyncio.to_thread(function, *arguments)
+        return function(*arguments)
+
+    async def _create_with_runtime(
         self, runtime: TaskRuntime, task_id: str, options: TaskOptions, parent: Task | None
     ) -> Task:
         first_mode = choose_fallback_mode(options.mode or runtime.settings.mode, runtime.modes)
@@ -153,7 +175,7 @@ class Engine:
             runtime, runtime.select_provider(first_mode), options.protocol, parent
         )
         subtasks = Subtasks(self, options)
-        journal = self.store.create(task_id)
+        journal = await self._call_store(self.store.create, task_id)
         try:
             if (secrets := _extract_secrets(options)) is not None:
                 self.store.save_secrets(task_id, secrets)
@@ -265,14 +287,13 @@ class Engine:
         TaskNotFoundError, StoreError, UserError: there is no such task, or no such row."""
         now = self._clock.now()
         fork_id = generate_task_id(now)
-        records = build_fork_records(
-            self.store.read_records(task_id), fork_id, now, row_ts, keep=keep
-        )
-        self.store.create_with_records(fork_id, records, task_id)
+        read = await self._call_store(self.store.read_records, task_id)
+        records = build_fork_records(read, fork_id, now, row_ts, keep=keep)
+        await self._call_store(self.store.create_with_records, fork_id, records, task_id)
         try:
             task = await self._reopen_task(fork_id, options or TaskOptions())
         except BaseException:
-            self.store.delete(fork_id)
+            await self._call_store(self.store.delete, fork_id)
             raise
         await task.save()
         if text is not None:
@@ -280,7 +301,7 @@ class Engine:
         return task
 
     async def _reopen_task(self, task_id: str, options: TaskOptions) -> Task:
-        journal, records = self.store.open(task_id)
+        journal, records = await self._call_store(self.store.open, task_id)
         runtime: TaskRuntime | None = None
         try:
             runtime = self._build_runtime(options, self._load_state(task_id, records, options))
@@ -364,7 +385,10 @@ class Engine:
     async def close(self) -> None:
         tasks, self._tasks = self._tasks, {}
         closing = (*(task.close() for task in tasks.values()), *self._closing_jobs)
-        for problem in await asyncio.gather(*closing, return_exceptions=True):
+        problems = await asyncio.gather(*closing, return_exceptions=True)
+        if self._close_shared is not None:
+            await self._close_shared()
+        for problem in problems:
             if isinstance(problem, BaseException):
                 raise problem
 

@@ -49,12 +49,15 @@ from joey.engine.limits import (
 )
 from joey.engine.message_expansion import expand_message
 from joey.engine.outcomes import (
+    Aborted,
     CommittedReply,
     Completed,
     Continue,
+    Ending,
     Failed,
     RowCall,
     RunStopped,
+    StoppedByUser,
 )
 from joey.engine.protocol import prepare_model
 from joey.engine.request import build_model_request, fit_context, request_reply_with_retry
@@ -72,11 +75,13 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
-async def run(task: Task, run_start: RunStart, run_limits: RunLimits) -> Completed | Failed:
+async def run(task: Task, run_start: RunStart, run_limits: RunLimits) -> Ending:
     """Work until the result is accepted, the run limits are used up, or nobody wants to go on."""
     try:
         async with asyncio.timeout_at(run_limits.deadline) as limit:
             return await _run_until_completed(task, run_start, run_limits)
+    except StoppedByUser:
+        return Aborted()
     except RunStopped as stop:
         return Failed(stop.code, stop.message)
     except TimeoutError:
@@ -193,6 +198,8 @@ async def process_reply(
     failures.unusable_reply_count = 0
     runner = ToolCallRunner(task, failures, has_failure=reply.unusable_call is not None)
     await runner.run(calls)
+    if runner.is_stopped and not task.recorder.projection.queued_messages:
+        raise StoppedByUser
     if runner.accepted_result is None:
         if reply.is_repetitive:
             return Continue((TextBlock(messages_to_model.REPETITIVE_REPLY_TEXT),))

@@ -58,6 +58,10 @@ class RunStopped(JoeyError):
         self.message = message
 
 
+class StoppedByUser(JoeyError):
+    """The user refused a call of this task or of a subtask, and ended the run with that."""
+
+
 class RepeatedCallStop(RunStopped):
     """The model keeps making a call that was refused; `refusal` tells it why."""
 

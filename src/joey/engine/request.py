@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 
+_RATE_LIMIT = ProviderFailureKind.RATE_LIMIT
+
+
 async def request_reply_with_retry(
     task: Task, request: ModelRequest, request_ts: int
 ) -> CommittedReply:
@@ -76,13 +79,19 @@ async def request_reply_with_retry(
     budget, recoveries = start_retry_budget(task, task.provider), 0
     while True:
         try:
-            return await request_reply(task, request, request_ts)
+            reply = await request_reply(task, request, request_ts)
+            _warn_if_not_recorded(task)
+            return reply
         except ProviderError as error:
+            _warn_if_not_recorded(task)
             if error.failure is ProviderFailureKind.EMPTY_REPLY and budget.attempts > 0:
                 task.add_row(RowKind.ERROR, "MODEL_NO_ASSISTANT_MESSAGES")
             blocks: tuple[UserBlock, ...] = ()
-            wait = budget.consume_retry(error)
-            if (
+            gate, is_limited = task.runtime.request_gate, error.failure is _RATE_LIMIT
+            wait = 0.0 if gate and is_limited else budget.consume_retry(error)
+            if gate is not None and is_limited:
+                await gate.record_rate_limit(task.provider.address, error.retry_after)
+            elif (
                 error.failure is ProviderFailureKind.CONTEXT_OVERFLOW
                 and recoveries < MAX_OVERFLOW_RECOVERIES
             ):
@@ -92,6 +101,10 @@ async def request_reply_with_retry(
                 task, error.advice
             ):
                 pass  # the same again, in XML
+            elif error.failure is ProviderFailureKind.OUT_OF_MEMORY and _shrink_window(task):
+                context = ContextUsage(task)
+                if context.count_request_tokens() > context.window.hard_limit:
+                    blocks = await recover_from_overflow(task)
             elif wait is None:
                 blocks = await _ask_to_retry(task, error)
                 settings, has_answered = task.runtime.settings, budget.has_answered
@@ -117,6 +130,29 @@ def build_model_request(task: Task) -> ModelRequest:
         tool_protocol=task.protocol,
         task_id=task.id,
     )
+
+
+def _warn_if_not_recorded(task: Task) -> None:
+    recorder = task.runtime.request_recorder
+    if recorder is not None and recorder.failure:
+        task.warn_once(
+            f"RECORDING HAS STOPPED: {recorder.failure.rstrip('.')}. The task continues, and its"
+            " requests are no longer recorded."
+        )
+
+
+def _shrink_window(task: Task) -> bool:
+    """After a local server ran out of memory: whether a smaller window can be tried."""
+    provider = task.provider
+    before = provider.model.context_window
+    if not provider.shrink_window():
+        return False
+    task.add_row(
+        RowKind.ERROR,
+        f"{provider.address} has too little memory for a window of {before:,} tokens; trying"
+        f" {provider.model.context_window:,}.",
+    )
+    return True
 
 
 async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
@@ -276,6 +312,8 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
     stream = ReplyStream(task, request_ts, provider)
     assembler = stream.assembler
     try:
+        if (gate := task.runtime.request_gate) is not None:
+            await gate.admit(provider.address)
         async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 stream.publish_parts(assembler.feed(chunk))
@@ -312,6 +350,7 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
 def _warn_if_cut(task: Task, estimate: int, counted: int) -> None:
     provider = task.provider
     if task.token_estimator.is_cut(estimate, counted):
+        provider.doubt_window()
         task.warn_once(
             f"The server cuts prompts to {counted:,} of about {estimate:,} tokens: "
             f"{provider.window_advice}."

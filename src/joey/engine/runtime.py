@@ -32,7 +32,8 @@ from joey.core.settings import Limits, ModelRoute, Settings
 from joey.core.task_types import RowKind
 from joey.errors import UserError
 from joey.ports.execution import Terminal
-from joey.ports.model import Provider
+from joey.ports.extensions import NetworkPolicy
+from joey.ports.model import Provider, RequestGate, RequestRecorder
 from joey.ports.tool_context import Capabilities, ToolContext
 from joey.ports.workspace import Clock, Environment, Files, Search
 from joey.tools.base import AvailabilityContext
@@ -61,6 +62,10 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     environment: Environment
     clock: Clock
     settings: Settings
+    network: NetworkPolicy | None = None
+    """What commands may reach now; None: what the settings say."""
+    restrict_settings: Callable[[Settings], Settings] = lambda settings: settings
+    """What the project makes stricter, whatever answers and levels add."""
     find_sandbox: Callable[[], SandboxStatus] = lambda: "off"
     """How commands are likely to be confined; may take a few milliseconds."""
     file_scope: FileScope = FileScope()
@@ -74,6 +79,10 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     result_validator: ResultValidator | None = None
     """The form that the result must have."""
     capabilities: Capabilities = Capabilities()
+    request_gate: RequestGate | None = None
+    """Waits before each request where other processes use the same service."""
+    request_recorder: RequestRecorder | None = None
+    """Records what is sent to models; its failures are for the user."""
     mode_providers: ModeProviders | None = None
     """Models that modes have in place of the task's own."""
     tool_set_cache: ToolSetCache = field(default_factory=ToolSetCache)
@@ -240,6 +249,7 @@ def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         search=task.runtime.search,
         terminal=task.runtime.terminal,
         settings=task.settings,
+        read_network=lambda: task.settings.sandbox_network,
         protocol=task.protocol,
         model=task.provider.model,
         modes=task.runtime.modes,

@@ -38,7 +38,7 @@ from joey.core.permissions.policy import BoundarySetting
 from joey.core.prompts import messages_to_model
 from joey.core.prompts.messages_to_model import render_merge_report, render_merge_warning
 from joey.core.task_types import RowKind, TaskState
-from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped
+from joey.engine.outcomes import Completed, Failed, RowCall, RunStopped, StoppedByUser
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import generate_task_id
 from joey.errors import FailureCode, JoeyError, StoreError, ToolError, UserError
@@ -244,11 +244,22 @@ def _forward_messages(task: Task, child: Task) -> None:
 
 
 async def _wait_until_idle(children: Sequence[Task]) -> None:
-    """All of them at one moment: words may set one to work again while its siblings work."""
+    """All of them at one moment: words may set one to work again while its siblings work.
+    Raises StoppedByUser: one of them was stopped, and with it the whole tree."""
     while working := [child for child in children if child.is_running]:
-        for child in working:
-            with suppress(StoreError):  # told when it is asked what came of it
-                await child.wait()
+        waits = [asyncio.ensure_future(_wait_for_run_end(child)) for child in working]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if any(child.is_stopped_by_user and not child.is_running for child in children):
+            raise StoppedByUser
+
+
+async def _wait_for_run_end(child: Task) -> None:
+    with suppress(StoreError):  # told when it is asked what came of it
+        await child.wait()
 
 
 def build_subtask_result(member: Task | ToolError) -> SubtaskResult:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -29,7 +29,7 @@ from joey.engine.condense import CondenseRequests
 from joey.engine.environment import KnownEnvironment, left_command_running
 from joey.engine.hooks import run_hooks_while_asking
 from joey.engine.limits import RunLimits
-from joey.engine.outcomes import Completed, Ending, Failed
+from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.recorder import Recorder
 from joey.engine.run_start import RunStart
 from joey.engine.runtime import TaskRuntime
@@ -37,6 +37,9 @@ from joey.engine.subtasks import Subtasks
 from joey.errors import CondenseError, FailureCode, JoeyError, StoreError, TaskStateError, UserError
 from joey.ports.model import Provider
 from joey.ports.storage import TaskLog
+
+if TYPE_CHECKING:
+    from joey.core.permissions.granted_rules import GrantedRule
 
 RUN_END_EVENTS = (ev.TaskFinished, ev.TaskAborted, ev.TaskFailed)
 
@@ -59,7 +62,11 @@ class Task:
         self.grants = grants or TaskGrants()
         self.subtasks = subtasks
         self.recorder = Recorder(journal, records)
-        self.bus = EventBus(self.recorder.record_cache, self.recorder.handle)
+        self.bus = EventBus(
+            self.recorder.record_cache,
+            self.recorder.handle,
+            shared_log=journal if journal.is_shared else None,
+        )
         self.asks = PendingAsks(self.publish, self.next_ts, policy)
         self.working_conditions = WorkingConditions(self.settings)
         """As the latest run began."""
@@ -68,6 +75,8 @@ class Task:
         """Commands of an earlier process have ended with it, and the model does not know."""
         self.error: JoeyError | None = None
         """Why the latest run broke down, where the journal could not be told."""
+        self.is_stopped_by_user = False
+        """The user refused a call, and ended the latest run with that."""
         self.run_limits: RunLimits | None = None
         """What the latest run may use."""
         self.has_waiting_parent = False
@@ -83,6 +92,8 @@ class Task:
         self._closing_task: asyncio.Task[None] | None = None
         self._is_restart_pending = False
         """Words came in while the latest run was winding down, or the past was being changed."""
+        self._latest_refusal_ts = 0
+        """When the user last said no in this run: if that ends it, it takes no more messages."""
         self._revision_lock = asyncio.Lock()
 
     # What anybody may look at
@@ -167,8 +178,32 @@ class Task:
 
     @property
     def settings(self) -> Settings:
-        """Its own, with the rules that the user has added meanwhile."""
-        return self.grants.apply_to(self.runtime.settings)
+        """Its own, with the rules that the user has added meanwhile, and the network as it is
+        set now."""
+        settings = self.grants.apply_to(self.runtime.settings, self._read_directory_rules())
+        settings = self.runtime.restrict_settings(settings)
+        if (network := self.runtime.network) is None:
+            return settings
+        return structs.replace(settings, sandbox_network=network.read())
+
+    @property
+    def has_edit_grant(self) -> bool:
+        """The user allowed edits meanwhile, and the project does not forbid that."""
+        if not self.grants.has_edit_grant:
+            return False
+        granted = structs.replace(self.runtime.settings, always_allow_write=True)
+        return self.runtime.restrict_settings(granted).always_allow_write
+
+    def _read_directory_rules(self) -> Sequence[GrantedRule]:
+        store = self.runtime.capabilities.rule_store
+        if store is None or not (rules := store.read_directory_rules()):
+            return ()
+        mcp = self.runtime.capabilities.mcp
+        servers = () if mcp is None or self.runtime.settings.always_allow_mcp else mcp.servers
+        if any(tool.always_allowed for server in servers for tool in server.tools):
+            # A rule for one tool must not wake up those that servers have on their own lists.
+            return [rule for rule in rules if rule.setting != "allowedMcpTools"]
+        return rules
 
     @property
     def provider(self) -> Provider:
@@ -182,8 +217,14 @@ class Task:
     async def events(self, since: int | None = None) -> AsyncIterator[ev.Event]:
         """Events until the task comes to rest; by default from its very beginning."""
         is_over = self.state in IDLE_STATES and self.state is not TaskState.CREATED
-        if since is not None and is_over and not self.bus.list_records_after(since):
-            return
+        if since is not None and is_over and not self._is_restart_pending:
+            records = self.bus.list_records_after(since)
+            kinds = {type(each.event) for each in records}
+            if kinds.isdisjoint((ev.TaskStarted, *RUN_END_EVENTS)):
+                # What happens to a task at rest ends with no end of a run.
+                for each in records:
+                    yield each.event
+                return
         with self.bus.subscribe(0 if since is None else since) as subscription:
             async for numbered in subscription:
                 yield numbered.event
@@ -224,6 +265,8 @@ class Task:
         """Answer one question; the first answer counts. Returns when it is safe on disk."""
         answer = structs.replace(answer, text=replace_lone_surrogates(answer.text))
         accepted = self.asks.answer(ask_ts, answer)
+        if accepted and answer.response is Response.NO:
+            self._latest_refusal_ts = self._last_ts
         if accepted:
             await self.recorder.commit()
         return accepted
@@ -390,6 +433,8 @@ class Task:
         if self._closing_task is not None or self._revision_lock.locked():
             raise TaskStateError(f"task {self.id} is being rewound or closed")
         self.error = None
+        self.is_stopped_by_user = False
+        self._latest_refusal_ts = 0
         if run_limits is None and self.has_waiting_parent:
             run_limits = self.run_limits
         self.has_waiting_parent = run_limits is not None
@@ -420,6 +465,9 @@ class Task:
                     self._publish_end(ev.TaskFinished(ts=self.next_ts()))
                 case Failed(code, message):
                     self._publish_end(ev.TaskFailed(ts=self.next_ts(), code=code, message=message))
+                case Aborted():
+                    self.is_stopped_by_user = True
+                    self._publish_end(ev.TaskAborted(ts=self.next_ts()))
         except asyncio.CancelledError:
             await self.runtime.terminal.close()
             self._publish_end(ev.TaskAborted(ts=self.next_ts()))
@@ -439,6 +487,10 @@ class Task:
         if runner.cancelled() and self.state not in IDLE_STATES:
             # Cancelled before the loop took its first step.
             self._publish_end(ev.TaskAborted(ts=self.next_ts()))
+        if self.state is TaskState.FAILED and self._latest_refusal_ts:
+            # They were sent when the run that failed could not take them any more.
+            queued = self.recorder.projection.queued_messages.values()
+            self._is_restart_pending |= any(each.ts > self._latest_refusal_ts for each in queued)
         if not self._revision_lock.locked():
             self._restart_if_pending()
         if not self.is_running:

@@ -83,6 +83,8 @@ class ToolCallRunner:
         self._has_unseen_results = has_failure
         """There are results that the model has to see before it can know how the task stands."""
         self.has_rejection = False
+        self.is_stopped = False
+        """The user's rejection ends the run."""
         self.accepted_result: str | None = None
         """The result that the user accepted, which ends the task."""
 
@@ -127,9 +129,10 @@ class ToolCallRunner:
             await self._checkpoint_saver.save_before_call(
                 approved.prepared.claims, was_asked=approved.answer is not None
             )
-            await self._publish_outcome(
-                row_call, approved, await self._run_with_hooks(row_call, approved)
-            )
+            outcome = await self._run_with_hooks(row_call, approved)
+            if isinstance(outcome, Outcome) and outcome.lacked_network:
+                approved, outcome = await self._offer_network(row_call, approved, outcome)
+            await self._publish_outcome(row_call, approved, outcome)
             await self._checkpoint_saver.save_after_call(approved.prepared.claims)
             if self.accepted_result is not None:
                 self._close_remaining_calls(calls)
@@ -183,6 +186,7 @@ class ToolCallRunner:
         if isinstance(approved, RejectedCall):
             # A policy refuses single calls; a user who says no may not want the others either.
             self.has_rejection = approved.answer.is_by_user
+            self.is_stopped = approved.answer.stops_run
             self._has_unseen_results = True
             reject_call(self._task, row_call, approved)
             return None
@@ -239,12 +243,33 @@ class ToolCallRunner:
     async def _run_with_hooks(
         self, row_call: RowCall, approved: ApprovedCall
     ) -> Outcome | ToolError:
+        # Another process may have taken the task over since the reply was committed.
+        if self._task.recorder.task_log.is_shared:
+            await self._task.recorder.task_log.confirm()
         try:
             await run_before_tool_hooks(self._task, row_call, approved)
         except DeniedError as error:
             return error
         outcome = await self._run_tool(row_call, approved)
         return await run_after_tool_hooks(self._task, row_call, approved, outcome)
+
+    async def _offer_network(
+        self, row_call: RowCall, approved: ApprovedCall, outcome: Outcome
+    ) -> tuple[ApprovedCall, Outcome | ToolError]:
+        """The user may have a command that lacked the network run again with it."""
+        from joey.engine.network_access import RejectedRetry, offer_retry  # loaded on need
+
+        match await offer_retry(self._task, row_call, approved, outcome):
+            case ApprovedCall() as again:
+                return again, await self._run_with_hooks(row_call, again)
+            case RejectedRetry(answer):
+                self.is_stopped = answer.stops_run
+                self.has_rejection = answer.stops_run
+                note = messages_to_model.render_retry_rejection(answer.text, len(answer.images))
+                text = f"{outcome.text}\n\n{note}"
+                images = (*outcome.images, *answer.images)
+                return approved, structs.replace(outcome, text=text, images=images, rows=())
+        return approved, outcome
 
     async def _run_tool(self, row_call: RowCall, approved: ApprovedCall) -> Outcome | ToolError:
         try:

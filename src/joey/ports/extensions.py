@@ -19,7 +19,10 @@ from joey.core.modes import Instructions, Mode, Skill, SlashCommand
 from joey.ports.workspace import Files
 
 if TYPE_CHECKING:
+    from joey.core.permissions.granted_rules import GrantedRule, RuleSetting
+    from joey.core.permissions.hosts import NetworkSetting
     from joey.core.permissions.policy import PersistentRule
+    from joey.core.task_types import RuleScope
 
 
 class Customizations(Protocol):
@@ -51,13 +54,41 @@ class Customizations(Protocol):
 
 
 class RuleStore(Protocol):
-    """It reads and writes files: call it in a thread."""
+    """Rules of one directory, and of the user's settings. It reads and writes files: call all but
+    `read_directory_rules` in a thread."""
 
     def would_enable_only(self, rule: PersistentRule) -> bool:
-        """Whether adding the rule would allow what it says and nothing else."""
+        """Whether adding the rule to the settings would allow what it says and nothing else."""
 
-    def add(self, rule: PersistentRule) -> None:
-        """Raises ConfigError: it could not be written, or would allow more than it says."""
+    def add(self, rule: PersistentRule, scope: RuleScope, *, by: str, task_id: str) -> None:
+        """For the directory or everywhere. Raises ConfigError: it could not be written, or would
+        allow more than it says."""
+
+    def add_host(self, host: str, *, by: str, task_id: str) -> None:
+        """For commands in the directory. Raises ConfigError."""
+
+    def read_directory_rules(self) -> tuple[GrantedRule, ...]:
+        """Looks whether a file has changed, which takes microseconds."""
+
+    def list_rules(self) -> tuple[GrantedRule, ...]:
+        """Of the directory and of the settings. Raises ConfigError."""
+
+    def revoke(self, setting: RuleSetting, text: str, scope: RuleScope) -> bool:
+        """Whether there was such a rule. Raises ConfigError."""
+
+
+class NetworkPolicy(Protocol):
+    """What the commands of a task may reach, as the user has it set now."""
+
+    @property
+    def ceiling(self) -> NetworkSetting:
+        """What the project allows at most."""
+
+    def read(self) -> NetworkSetting:
+        """Looks whether a file has changed, which takes microseconds."""
+
+    def explain_fixed(self) -> str:
+        """Why no hosts can be added; empty: they can."""
 
 
 class ProjectHooks(Struct, frozen=True):

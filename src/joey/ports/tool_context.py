@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from joey.core.file_state import ReadTracker
 from joey.core.models import ModelInfo, ToolProtocol
 from joey.core.modes import Mode
+from joey.core.permissions.hosts import NetworkSetting
 from joey.core.settings import Settings
 from joey.core.task_types import RowKind, Todo
 from joey.ports.content import (
@@ -88,4 +89,6 @@ class ToolContext(Struct, frozen=True):
     capabilities: Capabilities = Capabilities()
     subtask_depth: int = 0
     """How many tasks stand above the one that calls."""
+    read_network: Callable[[], NetworkSetting] | None = None
+    """What commands may reach now; None: what the settings say."""
     add_row: RowCallback = _ignore_row

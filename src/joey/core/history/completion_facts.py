@@ -20,6 +20,7 @@ from joey.core.check_commands import (
     find_passed_checks,
     is_failure,
     is_known_check,
+    is_program_missing,
 )
 from joey.core.diagnostics import Diagnostic
 from joey.core.text import to_one_line
@@ -110,6 +111,8 @@ class CompletionFacts:
             self.edit_errors += event.new_errors
 
     def _apply_run(self, command: str, event: ev.ToolFinished | ev.CommandEnded) -> None:
+        if isinstance(event, ev.ToolFinished) and is_program_missing(command, event.content):
+            return
         failed = _build_failed_command(command, event.exit_code, event.signal)
         if failed is not None:
             others = [e for e in self.failed_commands if not are_variants(e.checks, failed.checks)]

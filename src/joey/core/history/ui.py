@@ -20,9 +20,10 @@ from joey.core import events as ev
 from joey.core.history.api import COMPLETION_TOOL_NAME, CompressedList
 from joey.core.messages import ReasoningPart, TextPart
 from joey.core.parsing.json_stream import JsonStream
+from joey.core.permissions.hosts import CommandNetwork
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
-from joey.core.task_types import APPROVAL_ASKS, CallEnding, RowKind
+from joey.core.task_types import APPROVAL_ASKS, CallEnding, RowKind, RuleScope
 from joey.core.tool_calls import (
     COMMAND_TOOL_NAME,
     ToolCallSummary,
@@ -292,6 +293,8 @@ class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True)
     is_answered: bool | None = None
     is_protected: bool | None = None
     always_rule: str | None = None
+    always_scopes: tuple[RuleScope, ...] = ()
+    network: CommandNetwork | None = None
     rule: str | None = None
     """What allowed a call without anybody being asked."""
     reason: str | None = None
@@ -370,6 +373,8 @@ def build_row(event: ev.Event) -> Row | None:
                 approval_state="pending" if event.ask in APPROVAL_ASKS else None,
                 is_protected=event.is_protected or None,
                 always_rule=event.always_rule,
+                always_scopes=event.always_scopes,
+                network=event.network,
                 reason=event.reason,
                 reasons=event.reasons,
                 sandbox=event.sandbox,

@@ -13,9 +13,13 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from joey.core.file_state import FileDiff
 from joey.core.models import ModelInfo
+from joey.core.permissions.granted_rules import GrantedRule, RuleSetting
+from joey.core.permissions.hosts import NetworkSetting
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Limits
-from joey.core.task_types import AskView, Response, Todo
+from joey.core.task_types import ApprovalLevel, AskView, Response, RuleScope, Todo
+from joey.core.wire import recordings
 from joey.core.wire.events import FailedPayload, QueuedMessage, UsageTotals
 
 
@@ -209,7 +213,31 @@ class Respond(_Arguments, frozen=True):
     text: str | None = None
     images: _Images | None = None
     always: bool = False
-    """With a yes: add the rule that was told with the question to the user's settings."""
+    """With a yes: add the rule that was told with the question."""
+    scope: RuleScope | None = None
+    """With `always`: how far the rule goes; without it, for this directory, else for the task."""
+    network: bool = False
+    """With a yes: this one command may use the network; where `network` of the question says so."""
+    hosts: bool = False
+    """With a yes: commands in this directory may reach the hosts of `network.offeredHosts`."""
+    stop: bool = False
+    """With a no without a message: end the run, as `cancelTask` does, and wait for a message."""
+
+
+class GetPermissions(_Arguments, frozen=True):
+    workspace: str | None = None
+    """Without one and without a task, the server's."""
+
+
+class RevokePermission(_Arguments, frozen=True):
+    setting: RuleSetting
+    text: str
+    scope: RuleScope
+    workspace: str | None = None
+
+
+class SetApprovalLevel(_Arguments, frozen=True):
+    level: ApprovalLevel
 
 
 class CondenseTask(_Arguments, frozen=True):
@@ -240,6 +268,12 @@ class KillProcess(_Arguments, frozen=True):
 
 class Done(_ResponseData, frozen=True):
     result: Literal["success"] = "success"
+
+
+class Authenticated(_ResponseData, frozen=True, omit_defaults=True):
+    result: Literal["success"] = "success"
+    token: str | None = None
+    """In exchange for a code that logs in once."""
 
 
 class TaskStartedData(_ResponseData, frozen=True):
@@ -345,6 +379,22 @@ class Accepted(_ResponseData, frozen=True):
     accepted: bool
 
 
+class Permissions(_ResponseData, frozen=True, omit_defaults=True):
+    workspace: str
+    rules: list[GrantedRule]
+    """What runs without asking by the user's leave: of the task, of the directory, everywhere."""
+    network: NetworkSetting = "off"
+    """What sandboxed commands reach."""
+    sandbox: SandboxStatus | None = None
+    level: ApprovalLevel | None = None
+    """Of a task that is open."""
+
+
+class Revoked(_ResponseData, frozen=True):
+    revoked: bool
+    """False when there was no such rule."""
+
+
 class Events(_ResponseData, frozen=True):
     events: list[_Event]
     seq: int
@@ -440,6 +490,9 @@ _ADDED_SPECS: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
     ("getModes", Nothing, Modes, _NO_TASK),
     ("getModels", GetModels, Models, _NO_TASK),
     ("getCommands", Nothing, Commands, _NO_TASK),
+    ("getPermissions", GetPermissions, Permissions, _OPTIONAL_TASK),
+    ("revokePermission", RevokePermission, Revoked, _OPTIONAL_TASK),
+    ("setApprovalLevel", SetApprovalLevel, Done, _CURRENT_TASK),
     ("editQueue", EditQueue, Done, _CURRENT_TASK),
     ("condenseTask", CondenseTask, Done, _CURRENT_TASK),
     ("getTodos", Nothing, Todos, _CURRENT_TASK),
@@ -457,6 +510,14 @@ _ADDED_SPECS: tuple[tuple[str, type[Struct], type[Struct], TaskNeed], ...] = (
     ("getCheckpoints", NoArguments, CheckpointList, _CURRENT_TASK),
     ("diffCheckpoint", DiffCheckpoint, FileDiffs, _CURRENT_TASK),
     ("restoreCheckpoint", RestoreCheckpoint, Revised, _CURRENT_TASK),
+    ("getRecordings", recordings.GetRecordings, recordings.RecordedSessions, _NO_TASK),
+    ("getRecording", recordings.GetRecording, recordings.RecordedConversation, _NO_TASK),
+    (
+        "compareRecordedRequests",
+        recordings.CompareRecordedRequests,
+        recordings.RecordedComparison,
+        _NO_TASK,
+    ),
 )
 
 COMMANDS: dict[str, CommandSpec] = {

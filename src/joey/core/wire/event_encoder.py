@@ -261,6 +261,8 @@ def _build_ask_payload(event: ev.AskOpened, view: AskView) -> NamedPayload:
         ask_ts=event.ts,
         ask=event.ask.value,
         always_rule=event.always_rule,
+        always_scopes=event.always_scopes,
+        network=event.network,
         reason=event.reason,
         reasons=event.reasons,
         sandbox=event.sandbox,

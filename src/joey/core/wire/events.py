@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, structs
 
 from joey.core.events import TokenUsage, ToolTally
+from joey.core.permissions.hosts import CommandNetwork
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.permissions.reasons import Reason
-from joey.core.task_types import AskView, Todo
+from joey.core.task_types import ApprovalLevel, AskView, RuleScope, Todo
 
 
 class _Payload(Struct, frozen=True, rename="camel", kw_only=True):
@@ -47,6 +48,10 @@ class AskPayload(_Payload, frozen=True, omit_defaults=True):
     ask: str
     always_rule: str | None = None
     """The rule that `respond` adds with `always`."""
+    always_scopes: tuple[RuleScope, ...] = ()
+    """How far it may go: the choices of `scope`."""
+    network: CommandNetwork | None = None
+    """Of a sandboxed command: what it may reach, and what an answer may add."""
     reason: str | None = None
     reasons: tuple[Reason, ...] = ()
     sandbox: SandboxStatus | None = None
@@ -156,6 +161,13 @@ class ProfilePayload(_Payload, frozen=True):
     provider: str
 
 
+class PermissionsPayload(_Payload, frozen=True, omit_defaults=True):
+    """Rules were revoked, or the level of a task has changed."""
+
+    level: ApprovalLevel | None = None
+    """Of the task that the event names."""
+
+
 class ResyncPayload(_Payload, frozen=True, omit_defaults=True):
     task_id: str | None = None
 
@@ -192,5 +204,6 @@ PAYLOAD_TYPES: dict[str, type[Struct]] = {
     "taskDeleted": Empty,
     "modeChanged": ModePayload,
     "providerProfileChanged": ProfilePayload,
+    "permissionsChanged": PermissionsPayload,
     "resync": ResyncPayload,
 }

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from joey.core.history.ui import Row
-from joey.core.wire.commands import COMMANDS, CommandSpec, Done, TaskNeed, Welcome
+from joey.core.wire.commands import COMMANDS, Authenticated, CommandSpec, TaskNeed, Welcome
 from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import MAX_ID_CHARS, AuthFrame, ErrorCode
 
@@ -26,7 +26,7 @@ def build_wire_schema() -> Schema:
     """One document: a frame is anything that `oneOf` lists; each shape has a name in `$defs`."""
     kinds = list(COMMANDS.values())
     data_types: dict[str, Any] = {kind.name: kind.response_data_type for kind in kinds}
-    data_types |= {"welcome": Welcome, "auth": Done}
+    data_types |= {"welcome": Welcome, "auth": Authenticated}
     arguments = (kind.arguments_type for kind in kinds)
     types: list[Any] = [Row, AuthFrame, Welcome, *arguments, *data_types.values()]
     types = list(dict.fromkeys([*types, *PAYLOAD_TYPES.values()]))
