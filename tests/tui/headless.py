@@ -17,6 +17,7 @@ from joey.app import open_engine
 from joey.cli.command_line import parse_command_line
 from joey.cli.screen.launcher import build_app
 from joey.tui.app import JoeyApp
+from joey.tui.widgets import dialog_area
 from joey.tui.widgets.question_panel import ANSWER_GUARD_S
 from tests.front.binary import LIMIT, Joey
 from tests.tui.screens import Screen
@@ -28,6 +29,7 @@ _SEQUENCES = {
     "Up": "\x1b[A",
     "Down": "\x1b[B",
     "BTab": "\x1b[Z",
+    "F2": "\x1bOQ",
     "Home": "\x1b[H",
     "End": "\x1b[F",
     "C-End": "\x1b[1;5F",
@@ -104,6 +106,8 @@ async def screen(
         for name, value in {**joey.env, **(env or {})}.items():
             patch.setenv(name, value)
         patch.chdir(joey.workspace)
+        # Tests answer questions one after the other with the same key, faster than people.
+        patch.setattr(dialog_area, "REPEAT_GUARD_S", 0)
         async with open_engine() as engine:
             host, app = build_app(engine, parsed, " ".join(parsed.prompt), ())
             async with app.run_test(size=size) as pilot:

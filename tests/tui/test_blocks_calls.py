@@ -65,7 +65,7 @@ def test_a_change_has_line_numbers_and_loses_no_line() -> None:
             "@@ -1 +1 @@\n-x\n+y\n\\ No newline at end of file",
             ["  1 - x", "  1 + y", "      No newline at end of file"],
         ),
-        ("@@ -1 +1 @@\n-\x1b[2Jx\n+\u202ey", ["  1 - x", "  1 + <U+202E>y"]),
+        ("@@ -1 +1 @@\n-\x1b[2Jx\n+\u202ey", ["  1 - <U+001B>[2Jx", "  1 + <U+202E>y"]),
         ("", []),
     ],
 )

@@ -276,7 +276,7 @@ async def test_ollama_with_a_small_window_works_with_one_key(
 
 @pytest.mark.requirement("local:first-contact")
 @pytest.mark.parametrize("kind", ADVICE)
-async def test_a_small_window_is_reported_with_what_to_change(
+async def test_a_small_window_is_reported_with_what_to_change_and_asked_again(
     joey: Joey, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     pages = serve_with_defaults(kind, SMALL_WINDOW)
@@ -289,6 +289,9 @@ async def test_a_small_window_is_reported_with_what_to_change(
             await shown.send("do it")
             await shown.until("joey needs about 4,", "what next?")
             assert server.chats == []
+            server.pages.update(serve_with_defaults(kind, 65536))  # it was started again
+            await shown.send("try again")
+            await shown.until("All done.")
 
 
 @pytest.mark.requirement("local:first-contact")

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,15 +17,16 @@ from textual.app import App, ComposeResult
 
 from joey.client.session import Session
 from joey.core.events import AskOpened
+from joey.core.permissions.hosts import CommandNetwork
 from joey.core.permissions.reasons import Access, Reason, ReasonKind
-from joey.core.task_types import Answer, AskKind, Response
+from joey.core.task_types import Answer, AskKind, Response, RuleScope
 from joey.presentation.questions import build_ask_view
-from joey.tui.app_services import CompletionItem
+from joey.tui.app_services import CompletionItem, PickerEntry
 from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets import dialog_area as front_module
 from joey.tui.widgets import question_panel
 from joey.tui.widgets.composer import Composer
-from joey.tui.widgets.dialog_area import DialogArea
+from joey.tui.widgets.dialog_area import DialogArea, ListPicker
 from joey.tui.widgets.prompt_history import PromptHistory
 from joey.tui.widgets.question_panel import AnswerList, QuestionPanel
 
@@ -38,6 +40,7 @@ COMMAND = AskOpened(
     reasons=(Reason(ReasonKind.SETTING_OFF, Access.EXECUTE, setting="alwaysAllowExecute"),),
     sandbox="full",
 )
+REJECTED = Answer(Response.NO, stop=True)
 RESULT = AskOpened(ts=1, ask=AskKind.COMPLETION_RESULT)
 JUST_NOW, LONG_AGO = 1000.0, 0.0
 """The moments in which keys are not taken for answers, whatever the clock says."""
@@ -69,8 +72,12 @@ class Small(App[None]):
         self.composer.focus()
 
     async def on_event(self, event: Any) -> None:
-        if hasattr(event, "is_printable") and not event.is_forwarded:
-            self.front.route_key(event)
+        if (
+            hasattr(event, "is_printable")
+            and not event.is_forwarded
+            and self.front.route_key(event)
+        ):
+            return
         await super().on_event(event)
 
     def on_question_panel_answered(self, event: QuestionPanel.Answered) -> None:
@@ -80,9 +87,14 @@ class Small(App[None]):
         self.sent.append(event.text)
 
 
+ALWAYS = Answer(Response.YES, always=True, scope=RuleScope.EVERYWHERE)
+
+
 def guard(patch: pytest.MonkeyPatch, *, seen: float = LONG_AGO, written: float = LONG_AGO) -> None:
     """When the question was seen first, and when words were written last."""
     patch.setattr(question_panel, "ANSWER_GUARD_S", seen)
+    patch.setattr(question_panel, "CLICK_GUARD_S", seen)
+    patch.setattr(question_panel, "KEY_SETTLE_S", 0)
     patch.setattr(front_module, "ANSWER_GUARD_S", written)
 
 
@@ -100,25 +112,26 @@ async def appear(app: Small, ask: AskOpened) -> None:
 
 
 def labels(ask: AskOpened) -> list[str]:
-    return [line.label for line in question_panel.build_lines(build_ask_view(ask))]
+    rows = question_panel.list_rows(build_ask_view(ask), ())
+    return [question_panel.format_row(row) for row in rows]
 
 
 def test_a_command_can_be_allowed_for_good_only_where_a_rule_is_offered() -> None:
     instead = "Reject, and say what to do instead"
     assert labels(COMMAND) == [
         "Allow",
-        "Always allow, in every folder: make test",
-        "Reject",
+        "Reject and stop",
         instead,
+        "Always allow in every directory: make test",
     ]
-    assert labels(EDIT) == ["Allow", "Reject", instead]
+    assert labels(EDIT) == ["Allow", "Reject and stop", instead]
 
 
 def test_a_question_about_a_command_shows_it_and_what_holds_it() -> None:
     view = build_ask_view(COMMAND)
     assert question_panel.render_summary(COMMAND, view).plain == "$ make test"
-    assert view.reason == "commands are not allowed without you (alwaysAllowExecute)"
-    assert view.confinement == "runs confined (full)"
+    assert view.reason == "commands require confirmation (alwaysAllowExecute is off)"
+    assert view.confinement == "sandboxed (full): writes only in this directory"
 
 
 def test_what_a_model_writes_cannot_command_the_terminal() -> None:
@@ -167,11 +180,10 @@ async def test_a_question_that_was_seen_is_answered_by_a_key(
     guard(monkeypatch)
     for key, expected in (
         ("y", Answer(Response.YES)),
-        ("2", Answer(Response.YES, always=True)),
-        ("a", Answer(Response.YES, always=True)),
-        ("3", Answer(Response.NO)),
-        ("n", Answer(Response.NO)),
-        ("escape", Answer(Response.NO)),
+        ("4", ALWAYS),
+        ("2", REJECTED),
+        ("n", REJECTED),
+        ("escape", REJECTED),
         ("enter", Answer(Response.YES)),
     ):
         app = Small()
@@ -210,10 +222,10 @@ async def test_no_has_the_same_number_whether_always_is_offered_or_not(
         app = Small()
         async with app.run_test() as pilot:
             await appear(app, ask)
-            assert "3 Reject" in app.query_one(AnswerList).render().plain
-            await pilot.press("3")
+            assert "2 Reject" in app.query_one(AnswerList).render().plain
+            await pilot.press("2")
             await pilot.pause()
-            assert app.answers == [Answer(Response.NO)]
+            assert app.answers == [REJECTED]
 
 
 async def test_a_message_over_a_result_is_sent_whole_whatever_it_begins_with(
@@ -265,10 +277,10 @@ async def test_a_draft_keeps_the_keys_when_a_question_appears(
     ("key", "expected"),
     [
         ("1", Answer(Response.YES)),
-        ("a", Answer(Response.YES, always=True)),
-        ("n", Answer(Response.NO)),
+        ("4", ALWAYS),
+        ("n", REJECTED),
         ("enter", Answer(Response.YES)),
-        ("escape", Answer(Response.NO)),
+        ("escape", REJECTED),
     ],
 )
 async def test_keys_answer_again_once_the_message_was_sent(
@@ -308,3 +320,105 @@ async def test_tab_leads_to_a_message_whatever_it_begins_with(
 
 def _key(char: str) -> str:
     return {" ": "space", ",": "comma", ".": "full_stop"}.get(char, char)
+
+
+OTHER = msgspec.structs.replace(COMMAND, ts=2, text="rm -r build")
+
+
+async def test_a_key_that_is_held_down_answers_one_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard(monkeypatch)
+    app = Small()
+    async with app.run_test() as pilot:
+        await appear(app, COMMAND)
+        await pilot.press("enter")
+        await pilot.pause()
+        await appear(app, OTHER)
+        await pilot.press("enter", "enter", "enter")
+        await pilot.pause()
+        assert len(app.answers) == 1 and app.composer.is_empty
+        monkeypatch.setattr(front_module, "REPEAT_GUARD_S", LONG_AGO)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert len(app.answers) == 2
+
+
+@pytest.mark.parametrize("typed", ["yes, but only once", "1 more thing", "no idea", "4ever"])
+async def test_a_message_is_no_answer_whatever_it_begins_with(
+    monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    guard(monkeypatch)
+    monkeypatch.setattr(question_panel, "KEY_SETTLE_S", 60)
+    app = Small()
+    async with app.run_test() as pilot:
+        await appear(app, COMMAND)
+        await pilot.press(*map(_key, typed))
+        await pilot.pause()
+        assert app.answers == []
+        assert app.composer.draft.text == typed
+
+
+async def test_a_digit_that_stays_alone_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard(monkeypatch)
+    monkeypatch.setattr(question_panel, "KEY_SETTLE_S", 0.01)
+    app = Small()
+    async with app.run_test() as pilot:
+        await appear(app, COMMAND)
+        await pilot.press("2")
+        async with asyncio.timeout(20):
+            while not app.answers:
+                await pilot.pause(0.01)
+        assert app.answers == [REJECTED]
+
+
+async def test_letters_of_other_choices_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard(monkeypatch)
+    for letter in "aeotdh":
+        app = Small()
+        async with app.run_test() as pilot:
+            await appear(app, COMMAND)
+            await pilot.press(letter)
+            await pilot.pause()
+            assert app.answers == [] and app.composer.draft.text == letter
+
+
+async def test_what_is_typed_while_a_list_loads_is_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = Small()
+    async with app.run_test() as pilot:
+        await pilot.press("h", "i")
+        entries = [PickerEntry("one", "one"), PickerEntry("two", "two")]
+        picker = ListPicker("Model", entries)
+        chosen: list[PickerEntry | None] = []
+
+        async def pick() -> None:
+            answer = await app.front.pick(picker)
+            chosen.append(answer)
+
+        picked = asyncio.create_task(pick())
+        await pilot.press("!", "enter")
+        await pilot.pause()
+        assert app.sent == ["hi!"] and not picked.done()
+        async with asyncio.timeout(20):
+            while not app.query(ListPicker):
+                await pilot.pause(0.01)
+        await pilot.press("escape")
+        await picked
+        assert chosen == [None]
+
+
+@pytest.mark.parametrize("size", [(40, 10), (30, 8), (80, 24)])
+async def test_what_is_allowed_and_a_no_are_in_view_on_small_screens(size: tuple[int, int]) -> None:
+    scopes = (RuleScope.DIRECTORY, RuleScope.TASK, RuleScope.EVERYWHERE)
+    network = CommandNetwork(can_open=True, offered_hosts=("packages.example",))
+    ask = msgspec.structs.replace(COMMAND, always_scopes=scopes, network=network)
+    app = Small()
+    async with app.run_test(size=size) as pilot:
+        await appear(app, ask)
+        await pilot.pause()
+        shown = app.query_one(AnswerList).render().plain
+        assert "1 Allow" in shown and "2 Reject" in shown
+        about = app.query_one("#about").region
+        assert about.height and about.bottom <= size[1]

@@ -37,7 +37,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         await shown.save_snapshot("streaming")
         gate.set()
         card = await shown.until("and more.", "Create new.txt?", "1 Allow", "+ hello")
-        assert "edits are not allowed without you" in card
+        assert "edits require confirmation" in card
         assert not (joey.workspace / "new.txt").exists()
         await shown.save_snapshot("approval")
         await shown.answer("y")

@@ -33,7 +33,7 @@ async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
         await shown.save_snapshot("size-200x50")
         for columns, rows in ((60, 20), (30, 10), (80, 24), (200, 50)):
             await shown.resize(columns, rows)
-            await shown.until("Create new.txt?", "1 Allow", "3 Reject", "─" * columns)
+            await shown.until("Create new.txt?", "1 Allow", "2 Reject", "─" * columns)
             await shown.save_snapshot(f"size-{columns}x{rows}")
         await shown.until("word0", "word59")
         await shown.answer("y")
@@ -179,7 +179,7 @@ async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
         await shown.until("Create new.txt?")
         for columns, rows in ((12, 4), (3, 2), (100, 30)):
             await shown.resize(columns, rows)
-        await shown.until("Create new.txt?", "4 Reject, and say what to do instead")
+        await shown.until("Create new.txt?", "3 Reject, and say what to do instead")
         await shown.answer("y")
         await shown.until("All done.")
 

@@ -171,7 +171,7 @@ async def test_a_fork_leaves_the_task_itself_alone(joey: Joey) -> None:
 async def test_modes_and_models_are_chosen_from_lists(joey: Joey) -> None:
     async with ModelServer([done()]) as server, screen(joey, *reach(server.url)) as shown:
         await shown.until("what shall be done?", "code · scripted")
-        await shown.press("BTab")
+        await shown.press("F2")
         await shown.until_gone("code · scripted")
         await shown.send("/mode")
         await shown.until("Mode", "architect", "debug")
@@ -206,8 +206,8 @@ async def test_the_model_of_a_task_is_changed_while_it_rests(joey: Joey) -> None
 async def test_edits_that_were_accepted_stay_so_with_another_model(joey: Joey) -> None:
     turns = [writing("a.txt", "x"), done("First."), writing("b.txt", "x"), done("Second.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
-        await shown.until("2 Always allow")
-        await shown.answer("2")
+        await shown.until("4 Always allow")
+        await shown.answer("4")
         await shown.until("Accept the result")
         await shown.send("/model another-one")
         await shown.until("from now on with another-one", "allows edits")

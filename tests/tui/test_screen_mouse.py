@@ -54,7 +54,7 @@ async def first_answer(shown: Screen) -> tuple[int, int]:
     """Where it is, once the question accepts answers and is where it will stay."""
     await shown.until("› 1 Allow")
     await shown.answer("Down")
-    await shown.until("› 2 Always allow")
+    await shown.until("› 2 Reject")
     return await shown.find_text("1 Allow")
 
 
@@ -137,7 +137,7 @@ async def test_what_to_do_instead_is_written_on_after_clicks(joey: Joey) -> None
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with screen(joey, *reach(server.url), "do it", size=SIZE) as shown:
             await shown.until("Create new.txt?")
-            await shown.answer("4")
+            await shown.answer("3")
             await shown.until("What should joey do instead?")
             await shown.type("no 1")
             for gesture in GESTURES:
@@ -190,7 +190,7 @@ async def test_an_approval_is_answered_by_a_click_that_was_meant(joey: Joey) -> 
         screen(joey, *reach(server.url), "do it", size=SIZE) as shown,
     ):
         yes = await first_answer(shown)
-        no = await shown.find_text("3 Reject")
+        no = await shown.find_text("2 Reject")
         await shown.drag(yes, no)
         await shown.mouse((LEFT + 2, yes, PRESSED), (LEFT + 2, yes, RELEASED))
         await shown.press("Up")

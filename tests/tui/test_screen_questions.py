@@ -26,8 +26,8 @@ def asking() -> Turn:
 async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with screen(joey, *reach(server.url), "do it") as shown:
-            await shown.until("Create new.txt?", "4 Reject, and say what to do instead")
-            await shown.answer("4")
+            await shown.until("Create new.txt?", "3 Reject, and say what to do instead")
+            await shown.answer("3")
             await shown.until("What should joey do instead?")
             await shown.type("call it old.txt")
             await shown.save_snapshot("instead")
@@ -39,12 +39,19 @@ async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(jo
 
 @pytest.mark.requirement("front:approvals")
 @pytest.mark.parametrize("key", ["n", "Escape"])
-async def test_no_is_no(joey: Joey, key: str) -> None:
+async def test_no_stops_and_waits_for_a_message(joey: Joey, key: str) -> None:
     turns = [writing("new.txt", "x"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
-        await shown.until("Create new.txt?", "3 Reject")
+        await shown.until("Create new.txt?", "2 Reject and stop")
         await shown.answer(key)
+        await shown.until("what next?")
+        await shown.save_snapshot(f"rejected-{key}")
+        assert len(server.requests) == 1
+        await shown.send("call it old.txt")
         await shown.until("All done.")
+        messages = json.dumps(server.requests[1].body["messages"])
+    assert "did not allow this call" in messages
+    assert "call it old.txt" in messages
     assert not (joey.workspace / "new.txt").exists()
 
 
@@ -52,17 +59,30 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
     turns = [running("git status"), running("git status --short"), done()]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         asked = await shown.until(
-            "Run this command?", "2 Always allow, in every folder: git status"
+            "Run this command?",
+            "4 Always allow in this directory: git status",
+            "5 Always allow in this task: git status",
+            "6 Always allow in every directory: git status",
         )
         assert "runs UNCONFINED" in asked
         await shown.save_snapshot("always")
-        await shown.answer("2")
+        await shown.answer("4")
         await shown.until("All done.", "Accept the result")
         assert "allows" not in asked
         await shown.send("/new")
         await shown.until("a new task", "allows some commands")
-    kept = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
-    assert kept["allowedCommands"] == ["git status"]
+        await shown.send("/permissions")
+        await shown.until(
+            "Allowed by you", "command git status", "in this directory, allowed by you"
+        )
+        await shown.save_snapshot("always-permissions")
+        await shown.send("/permissions revoke")
+        await shown.until("Revoke", "› command git status")
+        await shown.press("Enter")
+        await shown.until("command git status is asked about again")
+        await shown.until_gone("allows some commands")
+    kept = json.loads((joey.home / "permissions.json").read_text(encoding="utf-8"))
+    assert kept == {"directories": {}}
 
 
 @pytest.mark.requirement("always:edits")
@@ -70,20 +90,18 @@ async def test_the_edits_of_a_task_are_accepted_with_one_answer(joey: Joey) -> N
     turns = [writing("a.txt", "x"), writing("b.txt", "x"), done(), writing("c.txt", "x")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         asked = await shown.until(
-            "Create a.txt?", "2 Always allow edits in this workspace, for this"
+            "Create a.txt?", "4 Always allow edits in this workspace, for this"
         )
         assert "allows" not in asked
         await shown.save_snapshot("edits")
-        await shown.answer("2")
+        await shown.answer("4")
         await shown.until("All done.", "b.txt", "allows edits")
         await shown.send("/permissions")
         await shown.until("✓ changing files here  edits in this workspace, for this task")
         await shown.save_snapshot("edits-permissions")
         await shown.send("/permissions ask")
-        await shown.until("edits are asked about again\n")
+        await shown.until("joey asks as your settings say")
         await shown.until_gone("allows edits")
-        await shown.send("/permissions ask")
-        await shown.until("no edits were accepted in this task")
         await shown.send("/new")
         await shown.until("a new task")
         await shown.send("another")
@@ -110,9 +128,9 @@ async def test_arrows_and_enter_choose(joey: Joey) -> None:
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
         await shown.until("› 1 Allow")
         await shown.answer("Down")
-        await shown.until("› 2 Always allow")
+        await shown.until("› 2 Reject and stop")
         await shown.press("Down")
-        await shown.until("› 3 Reject")
+        await shown.until("› 3 Reject, and say")
         await shown.press("Up", "Up")
         await shown.until("› 1 Allow")
         await shown.press("Enter")
@@ -216,7 +234,9 @@ async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: 
         seen = await shown.until("for a subtask", "● Create first.txt", "● Create second.txt")
         asked, other = ("first", "second") if "Create first.txt?" in seen else ("second", "first")
         await shown.save_snapshot("subtasks")
-        await shown.answer("n")
+        await shown.answer("3")
+        await shown.until("What should joey do instead?")
+        await shown.send("leave it")
         await shown.until(f"Create {other}.txt?")
         await shown.answer("y")
         await shown.until("All done.")
@@ -289,19 +309,40 @@ async def test_beyond_the_boundary_the_user_is_asked_in_spite_of_yes(joey: Joey)
     (home / "key").write_text("the words of a key", encoding="utf-8")
     turns = [writing(str(library / "a"), "x"), reading, writing(str(home / "b"), "x")]
     flags = ("-y", "--no-sandbox", "--add-dir", str(library))
-    async with ModelServer([*turns, writing(".roo/rules/x.md", "x"), done()]) as server:
+    async with ModelServer([*turns, writing(".roo/rules/x.md", "x")]) as server:
         async with screen(joey, *flags, *reach(server.url), "do it") as shown:
-            await shown.until("3 Reject", "(alwaysAllowReadOnlyOutsideWorkspace)")
+            await shown.until("2 Reject", "(alwaysAllowReadOnlyOutsideWorkspace is off)")
             assert "the words of a key" not in json.dumps(server.requests[-1].body["messages"])
             await shown.answer("y")
-            await shown.until("3 Reject", "(alwaysAllowWriteOutsideWorkspace)")
+            await shown.until("2 Reject", "(alwaysAllowWriteOutsideWorkspace is off)")
             await shown.answer("y")
-            await shown.until("3 Reject", "(alwaysAllowWriteProtected)")
+            await shown.until("2 Reject", "(alwaysAllowWriteProtected is off)")
             await shown.answer("n")
-            await shown.until("All done.", "Accept the result")
+            await shown.until("what next?")
             await shown.send("/permissions")
             await shown.until("for this run (--add-dir)", "reading what sandboxed commands see")
         assert "the words of a key" in json.dumps(server.requests[-1].body["messages"])
     assert (library / "a").exists()
     assert (home / "b").exists()
     assert not (joey.workspace / ".roo").exists()
+
+
+@pytest.mark.requirement("always:scope")
+async def test_a_key_accepts_edits_for_the_session_and_a_question_everything(joey: Joey) -> None:
+    turns = [writing("a.txt", "x"), writing("b.txt", "x"), done(), running("touch c"), done("Bye.")]
+    async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
+        await shown.until("Create a.txt?")
+        await shown.press("BTab")
+        await shown.until("edits in this workspace run without asking", "allows edits")
+        await shown.answer("y")
+        await shown.until("All done.", "Accept the result")
+        await shown.send("/new")
+        await shown.until("a new task", "allows edits")
+        await shown.press("BTab")
+        await shown.until("Allow everything without asking", "› no, ask as before")
+        await shown.press("Down", "Down", "Enter")
+        await shown.until("everything runs without asking", "allows everything")
+        await shown.send("go")
+        await shown.until("Bye.", "$ touch c")
+        await shown.press("BTab")
+        await shown.until("joey asks as your settings say")

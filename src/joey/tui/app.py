@@ -260,7 +260,8 @@ class JoeyApp(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key) and not event.is_forwarded:
-            self.dialog_area.route_key(event)
+            if self.dialog_area.route_key(event):
+                return
         elif isinstance(event, events.Paste) and not event.is_forwarded:
             self.dialog_area.return_to_composer()
         await super().on_event(event)
@@ -310,6 +311,9 @@ class JoeyApp(App[int]):
             raise UserError("joey has read it already")
         self.composer.set_text(last.text)
         self.refresh_status()
+
+    def action_next_level(self) -> None:
+        self.start_job(self.command_runner.switch_to_next_level())
 
     def action_next_mode(self) -> None:
         self.start_job(self.command_runner.switch_to_next_mode())

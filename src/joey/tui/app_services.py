@@ -1,7 +1,7 @@
 """Services that the app needs from its caller: tasks, completions, choices, status data.
 
 The app knows sessions, and nothing of files, settings or engines. The functions for command
-arguments (`find_mode`, `revoke_edit_grant`) are here because the REPL uses them too, which must
+arguments (`find_mode`, `change_approval_level`) are here because the REPL uses them too, which must
 not load Textual.
 """
 
@@ -16,7 +16,7 @@ from joey.client.session import Session
 from joey.core.events import Event, MessageQueued, TokenUsage
 from joey.core.rewind import RewindPreview
 from joey.core.suggest import find_closest_name
-from joey.core.task_types import Todo
+from joey.core.task_types import ApprovalLevel, Todo
 from joey.errors import UserError
 from joey.presentation.slash_commands import LISTED_COMMANDS
 from joey.presentation.text import Piece, to_one_line
@@ -132,8 +132,19 @@ class Host(CompletionSource, Protocol):
 
     async def condense(self, session: Session, instructions: str) -> Event: ...
 
-    def revoke_edit_grant(self, session: Session) -> bool:
-        """Ask about edits again; False when they were not accepted for the task."""
+    @property
+    def approval_level(self) -> ApprovalLevel:
+        """What is allowed until the program ends."""
+
+    def set_approval_level(self, session: Session | None, level: ApprovalLevel) -> None:
+        """For this task and those that follow. Raises UserError: it would not count, or nothing
+        would confine the commands."""
+
+    async def list_granted_rules(self, session: Session | None) -> Sequence[PickerEntry]:
+        """What users have allowed, each with how far it goes and who allowed it."""
+
+    async def revoke_granted_rule(self, session: Session | None, key: str) -> bool:
+        """Ask about it again; False when it was not allowed any more."""
 
     def read_full_output(self, task_id: str, row_ts: int) -> str | None:
         """The output of a command that was too long for its row; None when it was not."""
@@ -188,8 +199,13 @@ class Host(CompletionSource, Protocol):
         """Run it in the workspace; the description of its end, if it failed."""
 
 
-REVOKE_EDITS_ARGUMENT = "ask"
-"""Behind /permissions: what was accepted for this task is over."""
+_LEVEL_TEXTS = {
+    ApprovalLevel.ASK: "joey asks as your settings say",
+    ApprovalLevel.EDITS: "edits in this workspace run without asking, until you leave",
+    ApprovalLevel.ALL: "everything runs without asking, until you leave; protected files are asked",
+}
+REVOKE_ARGUMENT = "revoke"
+"""Behind /permissions: shows what was allowed, to take it back."""
 
 
 def find_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
@@ -202,11 +218,14 @@ def find_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
     return named
 
 
-def revoke_edit_grant(host: Host, session: Session | None, argument: str) -> str:
-    """Ask about edits again; the message about it. Raises UserError: another argument."""
-    if argument != REVOKE_EDITS_ARGUMENT:
+def change_approval_level(host: Host, session: Session | None, argument: str) -> str:
+    """Set the level that `/permissions ask|edits|all` names; the message about it. Raises
+    UserError."""
+    try:
+        level = ApprovalLevel(argument)
+    except ValueError:
         raise UserError(
-            f"/permissions takes nothing, or `{REVOKE_EDITS_ARGUMENT}`: edits are asked again"
-        )
-    withdrawn = session is not None and host.revoke_edit_grant(session)
-    return "edits are asked about again" if withdrawn else "no edits were accepted in this task"
+            "/permissions takes `ask`, `edits`, `all`, `revoke`; alone, it shows what is allowed"
+        ) from None
+    host.set_approval_level(session, level)
+    return _LEVEL_TEXTS[level]

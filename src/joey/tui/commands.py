@@ -20,17 +20,18 @@ from rich.text import Text
 from joey.client.session import Session
 from joey.core.history.ui import Row, get_ts
 from joey.core.rewind import RewindPreview, get_row_say
-from joey.core.task_types import Answer, AskKind, Response, RowKind
+from joey.core.task_types import Answer, ApprovalLevel, AskKind, Response, RowKind
 from joey.errors import UserError
 from joey.presentation.phrases import RESTORED_FILE_CHANGE_TEXTS
 from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand
 from joey.presentation.text import sanitize, to_one_line
 from joey.tui.app_services import (
     BUILTIN_COMMANDS,
+    REVOKE_ARGUMENT,
     Host,
     PickerEntry,
+    change_approval_level,
     find_mode,
-    revoke_edit_grant,
 )
 from joey.tui.blocks.block_layout import Block, BlockPart, WrappedLine
 from joey.tui.blocks.calls import OutputLines
@@ -72,8 +73,7 @@ class SlashCommandRunner:
             case "model":
                 await self._switch_model(argument)
             case "permissions" if argument:
-                self._show_note(revoke_edit_grant(app.host, session, argument))
-                app.refresh_status()
+                await self._change_permissions(argument)
             case "doctor" | "mcp" | "permissions" | "skills" as card:
                 if card == "doctor":
                     self._show_note("looking…")
@@ -253,6 +253,41 @@ class SlashCommandRunner:
         return session
 
     # Choices
+
+    async def _change_permissions(self, argument: str) -> None:
+        app = self._app
+        session = app.controller.session
+        if argument != REVOKE_ARGUMENT:
+            self._show_note(change_approval_level(app.host, session, argument))
+        elif not (entries := list(await app.host.list_granted_rules(session))):
+            self._show_note("nothing was allowed that could be revoked")
+        elif chosen := await app.dialog_area.pick(
+            ListPicker("Revoke", entries, "Enter revokes · Esc leaves")
+        ):
+            is_revoked = await app.host.revoke_granted_rule(session, chosen.key)
+            outcome = "is asked about again" if is_revoked else "was not allowed any more"
+            self._show_note(f"{chosen.label} {outcome}")
+        app.refresh_status()
+
+    async def switch_to_next_level(self) -> None:
+        """Everything is allowed only by an answer of its own."""
+        app = self._app
+        match app.host.approval_level:
+            case ApprovalLevel.ASK:
+                level = "edits"
+            case ApprovalLevel.EDITS:
+                choices = [
+                    PickerEntry("ask", "no, ask as before"),
+                    PickerEntry("edits", "no, only accept edits"),
+                    PickerEntry("all", "yes, allow everything", "commands stay in the sandbox"),
+                ]
+                chosen = await app.dialog_area.pick(
+                    ListPicker("Allow everything without asking, until you leave?", choices)
+                )
+                level = "edits" if chosen is None else chosen.key
+            case _:
+                level = "ask"
+        await self._change_permissions(level)
 
     async def switch_to_next_mode(self) -> None:
         app = self._app

@@ -34,7 +34,12 @@ from joey.presentation.slash_commands import (
     parse_command,
 )
 from joey.presentation.text import measure_width, to_one_line
-from joey.tui.app_services import PickerEntry, find_mode, revoke_edit_grant
+from joey.tui.app_services import (
+    REVOKE_ARGUMENT,
+    PickerEntry,
+    change_approval_level,
+    find_mode,
+)
 
 if TYPE_CHECKING:
     from joey.cli.screen.host import LocalAppHost
@@ -87,7 +92,7 @@ class ReplCommands:
             case "model":
                 return await self._show_or_set_model(rest, task)
             case "permissions" if rest:
-                self._print_note(revoke_edit_grant(self._host, task, rest))
+                await self._change_permissions(task, rest)
             case "doctor" | "mcp" | "permissions" | "skills" as card:
                 self._writer.print(*await self._host.render_card(card, task))
             case "export":
@@ -97,6 +102,22 @@ class ReplCommands:
             case "resume" | "tasks":
                 await self._print_tasks()
         return task
+
+    async def _change_permissions(self, task: Task | None, argument: str) -> None:
+        word, _, text = argument.partition(" ")
+        if word != REVOKE_ARGUMENT:
+            self._print_note(change_approval_level(self._host, task, argument))
+            return
+        entries = await self._host.list_granted_rules(task)
+        found = [each for each in entries if each.label == text.strip()]
+        if not found:
+            self._print_entries(
+                [PickerEntry(each.label, each.label, each.description) for each in entries],
+                "/permissions revoke LINE asks about it again",
+            )
+        for entry in found:
+            await self._host.revoke_granted_rule(task, entry.key)
+            self._print_note(f"{entry.label} is asked about again")
 
     async def _show_or_set_mode(self, slug: str, task: Task | None) -> None:
         modes = self._host.list_modes(task)

@@ -16,6 +16,7 @@ from joey.app import open_store, open_task_index, provider_setup
 from joey.app.application import Application
 from joey.app.customizations import open_customizations
 from joey.app.file_finder import open_file_finder
+from joey.app.granted_permissions import list_granted_rules, open_rule_store, revoke_rule
 from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.models import list_profile_models
 from joey.app.options import collect_settings_warnings
@@ -29,20 +30,25 @@ from joey.cli.notices import (
     list_background_commands,
 )
 from joey.cli.screen import info_cards
+from joey.cli.screen.info_cards import summarize_permissions, summarize_sandbox
 from joey.cli.screen.shell_commands import read_stored_output, run_in_shell
 from joey.cli.task_launch import build_task_options, find_earlier_task
 from joey.cli.task_lookup import resolve_workspace_argument, shorten_task_id
 from joey.cli.task_views import describe_rewind, determine_status
 from joey.client.session import Session
 from joey.core.events import Event, MessageQueued, MessageUnqueued, ModeSwitched
+from joey.core.permissions.granted_rules import apply_level, select_persistent_rules
+from joey.core.permissions.policy import apply_rules
 from joey.core.rewind import RewindPreview
 from joey.core.settings import Settings
-from joey.core.task_types import AskKind, TaskState
+from joey.core.task_types import ApprovalLevel, AskKind, TaskState
+from joey.engine.approval import TaskGrants
 from joey.engine.engine import Engine, ResolvedTaskOptions
 from joey.engine.run_start import RunStart
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.ports.execution import SandboxLevel
+from joey.ports.extensions import RuleStore
 from joey.ports.storage import TaskMetadata, TaskQuery
 from joey.presentation.text import Piece
 from joey.tui.app_services import (
@@ -71,6 +77,8 @@ class LocalAppHost:
         left_in = "" if earlier is None or arguments.workspace else earlier.workspace
         self.workspace = Path(left_in) if left_in else resolve_workspace_argument(arguments)
         self._file_finder = open_file_finder(self.workspace)
+        self._new_task_rules = open_rule_store(self.workspace)
+        self._approval_level = ApprovalLevel.ASK
         self._sandbox_level: SandboxLevel | None = None
         self._sandbox_probe = asyncio.ensure_future(self._probe_sandbox())
 
@@ -132,15 +140,16 @@ class LocalAppHost:
         options = self._build_new_task_options()
         if self._arguments.yes:
             await check_unattended_sandbox(options.settings)
-        return await self._engine.start(text, images=images, options=options)
+        return await self._engine.start(text, images=images, options=self._add_level(options))
 
     async def open_task(self, task_id: str) -> Session:
         options = await self._build_resume_options(task_id)
         self._arguments.mode = None  # it was meant for the first task that is opened
-        return await self._engine.open(task_id, options=options)
+        return await self._engine.open(task_id, options=self._add_level(options))
 
     async def fork_task(self, task_id: str) -> Session:
-        return await self._engine.fork(task_id, options=await self._build_resume_options(task_id))
+        options = self._add_level(await self._build_resume_options(task_id))
+        return await self._engine.fork(task_id, options=options)
 
     async def release_session(self, session: Session) -> None:
         self._new_task_options = None  # the user may have allowed something for good meanwhile
@@ -198,18 +207,24 @@ class LocalAppHost:
     def get_status(self, session: Session | None) -> StatusInfo:
         settings = self._get_settings(session)
         options = self._load_new_task_options() if session is None else None
+        if session is None:
+            rules = select_persistent_rules(self._new_task_rules.read_directory_rules())
+            settings = apply_level(apply_rules(settings, rules), self._approval_level)
         status = StatusInfo(
             mode=(options and options.mode) or settings.mode,
             model="no model yet" if options is None else options.profile.model,
             directory=format_directory(self.workspace),
             git_branch=read_git_branch(self.workspace),
-            permissions_text=summarize_permissions(settings),
+            permissions_text=summarize_permissions(
+                settings,
+                edits_granted=self._approval_level is not ApprovalLevel.ASK,
+            ),
             sandbox_text=summarize_sandbox(settings, self._sandbox_level),
         )
         if session is None:
             return status
         task = self._as_task(session)
-        is_granted = task.grants.has_edit_grant
+        is_granted = task.has_edit_grant
         return structs.replace(
             status,
             mode=task.mode.slug,
@@ -237,8 +252,50 @@ class LocalAppHost:
     async def condense(self, session: Session, instructions: str) -> Event:
         return await self._as_task(session).condense(instructions)
 
-    def revoke_edit_grant(self, session: Session) -> bool:
-        return self._as_task(session).grants.revoke_edits()
+    @property
+    def approval_level(self) -> ApprovalLevel:
+        return self._approval_level
+
+    def set_approval_level(self, session: Session | None, level: ApprovalLevel) -> None:
+        settings = self._get_settings(session)
+        if level is not ApprovalLevel.ASK and not settings.auto_approval_enabled:
+            raise UserError("everything is asked: autoApprovalEnabled is off, or -a was given")
+        if level is ApprovalLevel.ALL and self._sandbox_level is SandboxLevel.NONE:
+            raise UserError("no sandbox works here, so commands would be asked about all the same")
+        self._approval_level = level
+        if session is None:
+            return
+        task = self._as_task(session)
+        if level is ApprovalLevel.ASK:
+            task.grants.revoke_edits()
+        task.grants.level = level
+
+    def _add_level(self, options: ResolvedTaskOptions) -> ResolvedTaskOptions:
+        grants = options.grants or TaskGrants()
+        grants.level = self._approval_level
+        return structs.replace(options, grants=grants)
+
+    async def list_granted_rules(self, session: Session | None) -> Sequence[PickerEntry]:
+        grants = None if session is None else self._as_task(session).grants
+        rules = await asyncio.to_thread(list_granted_rules, grants, self._find_rule_store(session))
+        return [info_cards.describe_granted_rule(rule) for rule in rules]
+
+    async def revoke_granted_rule(self, session: Session | None, key: str) -> bool:
+        store = self._find_rule_store(session)
+        tasks = [] if session is None else [self._as_task(session)]
+        grants = tasks[0].grants if tasks else None
+        for rule in await asyncio.to_thread(list_granted_rules, grants, store):
+            if info_cards.describe_granted_rule(rule).key == key:
+                self._new_task_options = None
+                return await asyncio.to_thread(
+                    revoke_rule, tasks, store, rule.setting, rule.text, rule.scope
+                )
+        return False
+
+    def _find_rule_store(self, session: Session | None) -> RuleStore | None:
+        if session is not None:
+            return self._as_task(session).runtime.capabilities.rule_store
+        return self._new_task_rules
 
     def read_full_output(self, task_id: str, row_ts: int) -> str | None:
         task = self._engine.find_open_task(task_id)
@@ -451,27 +508,6 @@ def _read_git_head(git: Path) -> str | None:
         return (git / "HEAD").read_text(encoding="utf-8")[:MAX_GIT_HEAD_CHARS].strip()
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def summarize_permissions(settings: Settings, *, edits_granted: bool = False) -> str:
-    """What joey may do without asking."""
-    if not settings.auto_approval_enabled:
-        return "asks for everything"
-    if settings.always_allow_execute and "*" in settings.allowed_commands:
-        return "allows everything"
-    allowed = []
-    if settings.always_allow_write or edits_granted:
-        allowed.append("edits")
-    if settings.always_allow_execute and settings.allowed_commands:
-        allowed.append("some commands")
-    return f"allows {', '.join(allowed)}" if allowed else "asks"
-
-
-def summarize_sandbox(settings: Settings, level: SandboxLevel | None) -> str:
-    """Whether commands are held; nothing as long as that is being tried."""
-    if settings.sandbox == "off" or level is SandboxLevel.NONE:
-        return "no sandbox"
-    return "" if level is None else "sandboxed"
 
 
 def load_custom_commands_and_skills(workspace: Path) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from joey.app import open_store, open_task_index
 from joey.app.customizations import open_customizations
+from joey.app.granted_permissions import list_granted_rules, open_rule_store
 from joey.app.models import find_local_servers, list_known_providers
 from joey.app.permission_overview import PermissionLine, PermissionOverview, SettingSources
 from joey.app.provider_setup import get_key_page
@@ -18,14 +19,16 @@ from joey.cli.commands.doctor_checks import FindingStatus
 from joey.cli.commands.tasks import export_markdown
 from joey.cli.task_launch import build_permission_flags
 from joey.core.modes import choose_fallback_mode
+from joey.core.permissions.granted_rules import GrantedRule
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
+from joey.core.task_types import AnsweredBy, ApprovalLevel, RuleScope
 from joey.engine.task import Task
 from joey.ports.execution import SandboxLevel
 from joey.ports.extensions import Mcp
 from joey.ports.storage import TaskMetadata
 from joey.presentation.text import Piece, sanitize, to_one_line
-from joey.tui.app_services import ProviderOption
+from joey.tui.app_services import PickerEntry, ProviderOption
 
 _STATUS_MARKS = {
     FindingStatus.OK: ("✓", "green"),
@@ -148,7 +151,7 @@ _DECISION_GROUPS = (
 
 
 def render_permissions_card(
-    task: Task | None, arguments: Namespace, workspace: Path, level: SandboxLevel | None
+    task: Task | None, arguments: Namespace, workspace: Path, sandbox_level: SandboxLevel | None
 ) -> list[Piece]:
     """Of a task, or of one that would begin now. Raises ConfigError, WorkspaceError."""
     flags = build_permission_flags(arguments)
@@ -160,20 +163,85 @@ def render_permissions_card(
             arguments.mode or settings.mode, open_customizations(workspace).modes
         )
     else:
-        settings, edits_granted, mode = task.settings, task.grants.has_edit_grant, task.mode
+        settings, edits_granted, mode = task.settings, task.has_edit_grant, task.mode
         scope = task.runtime.file_scope
     sandbox: SandboxStatus = (
-        "off" if settings.sandbox == "off" else level.value if level else "none"
+        "off" if settings.sandbox == "off" else sandbox_level.value if sandbox_level else "none"
     )
     overview = PermissionOverview(
         sources, settings, mode, sandbox, workspace, edits_granted=edits_granted, scope=scope
     )
     text = render_permission_lines(overview.build_lines())
-    if edits_granted:
-        text.append(("/permissions ask: edits are asked about again\n", "dim"))
+    level = ApprovalLevel.ASK if task is None else task.grants.level
+    if level is not ApprovalLevel.ASK or edits_granted:
+        text.append(("/permissions ask: joey asks again\n", "dim"))
+    store = open_rule_store(workspace)
+    text += render_granted_rules(list_granted_rules(None if task is None else task.grants, store))
     chosen = sources.find_value_source("sandbox", settings.sandbox)
     text.append((f"{_describe_sandbox(sandbox, settings, chosen)}\n", ""))
     text.append(("joey permissions explain says why for any command or file", "dim"))
+    return text
+
+
+def summarize_permissions(settings: Settings, *, edits_granted: bool = False) -> str:
+    """What joey may do without asking."""
+    if not settings.auto_approval_enabled:
+        return "asks for everything"
+    if settings.always_allow_execute and "*" in settings.allowed_commands:
+        return "allows everything"
+    allowed = []
+    if settings.always_allow_write or edits_granted:
+        allowed.append("edits")
+    if settings.always_allow_execute and settings.allowed_commands:
+        allowed.append("some commands")
+    return f"allows {', '.join(allowed)}" if allowed else "asks"
+
+
+def summarize_sandbox(settings: Settings, level: SandboxLevel | None) -> str:
+    """Whether commands are held; nothing as long as that is being tried."""
+    if settings.sandbox == "off" or level is SandboxLevel.NONE:
+        return "no sandbox"
+    if level is None:
+        return ""
+    network = settings.sandbox_network
+    if isinstance(network, str):
+        return f"sandboxed, network {'on' if network == 'all' else network}"
+    reached = network[0] if len(network) == 1 else f"{len(network)} hosts"
+    return f"sandboxed, network {reached}"
+
+
+_SCOPE_TEXTS = {
+    RuleScope.TASK: "this task",
+    RuleScope.DIRECTORY: "this directory",
+    RuleScope.EVERYWHERE: "every directory",
+}
+_RULE_KINDS = {
+    "allowedCommands": "command",
+    "allowedMcpTools": "MCP tool",
+    "sandboxNetwork": "network to",
+    "alwaysAllowWrite": "",
+}
+
+
+def describe_granted_rule(rule: GrantedRule) -> PickerEntry:
+    label = f"{_RULE_KINDS[rule.setting]} {to_one_line(rule.text, 200)}".lstrip()
+    parts = [f"in {_SCOPE_TEXTS[rule.scope]}"]
+    if rule.added_at:
+        moment = datetime.fromtimestamp(rule.added_at / 1000).astimezone()
+        who = "you" if rule.by == AnsweredBy.USER else to_one_line(rule.by, 40) or "an answer"
+        parts.append(f"allowed by {who} on {moment.strftime('%Y-%m-%d %H:%M')}")
+    elif rule.scope is RuleScope.EVERYWHERE:
+        parts.append("in your settings")
+    return PickerEntry("\0".join(rule.key), label, ", ".join(parts))
+
+
+def render_granted_rules(rules: Sequence[GrantedRule]) -> list[Piece]:
+    if not rules:
+        return []
+    text: list[Piece] = [("Allowed by you\n", "bold")]
+    for entry in map(describe_granted_rule, rules):
+        text += [(f"  {entry.label}", ""), (f"  {entry.description}\n", "dim")]
+    text.append(("/permissions revoke takes one back\n", "dim"))
     return text
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from joey.core.history.ui import Row, get_row_summary
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.text import split_lines
+from joey.core.text import reveal, sanitize, split_lines
 from joey.core.tool_calls import (
     COMMAND_TOOL_NAME,
     CallKind,
@@ -24,7 +24,6 @@ from joey.core.tool_calls import (
     summarize_row_text,
 )
 from joey.presentation.phrases import describe_command_exit
-from joey.presentation.text import sanitize
 from joey.presentation.tool_calls import (
     MAX_ASK_DIFF_LINES,
     MAX_DIFF_LINES,
@@ -132,7 +131,7 @@ class CommandBlock(CallBlock):
         return 0, self._command.count("\n") + 4
 
     def _build_header_parts(self, *, expanded: bool) -> list[BlockPart]:
-        first, *rest = clean_text(self._command).split("\n")
+        first, *rest = reveal(self._command).expandtabs(TAB_SIZE).split("\n")
         directory = filter(None, [self.row.path])
         return [
             WrappedLine([("$ ", "mark bold"), (first, "bold")], 4),

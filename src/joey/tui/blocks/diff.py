@@ -9,8 +9,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from joey.core.text import split_lines
-from joey.presentation.text import sanitize
+from joey.core.text import reveal, split_lines
 from joey.tui.blocks.block_layout import CHUNK_LINES, MIN_TEXT_COLUMNS
 from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, chop_spans, count_chopped_lines
 
@@ -37,7 +36,7 @@ class DiffLine(Struct, frozen=True):
 
 def parse_diff(text: str) -> list[DiffLine]:
     """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
-    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(sanitize(text))]
+    lines = [line.expandtabs(TAB_SIZE) for line in split_lines(reveal(text))]
     if any(_HUNK_HEADER_RE.match(line) for line in lines):
         return list(_parse_unified_diff(lines))
     if "<<<<<<< SEARCH" in lines:

@@ -26,8 +26,6 @@ class ChoiceLine(Struct, frozen=True):
     label: str
     description: str = ""
     is_current: bool = False
-    digit: int | None = None
-    """The digit that takes it, when that is not its place in the list."""
 
 
 class ChoiceList(Widget):
@@ -118,11 +116,8 @@ class ChoiceList(Widget):
     def find_row_by_digit(self, key: str) -> int | None:
         if not self._has_digits or not key.isdecimal():
             return None
-        rows = range(len(self.lines))
-        return next((row for row in rows if self._get_digit(row) == int(key)), None)
-
-    def _get_digit(self, row: int) -> int:
-        return self.lines[row].digit or row + 1
+        row = int(key) - 1
+        return row if 0 <= row < len(self.lines) else None
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._mouse_press = self._find_row_under_mouse(event), event.time
@@ -179,7 +174,7 @@ class ChoiceList(Widget):
         return height if len(self.lines) <= height or height < 2 else height - 1
 
     def _format_label(self, row: int) -> str:
-        number = f"{self._get_digit(row)} " if self._has_digits else ""
+        number = f"{row + 1} " if self._has_digits else ""
         current = " ✓" if self.lines[row].is_current else ""
         return f"{number}{self.lines[row].label}{current}"
 

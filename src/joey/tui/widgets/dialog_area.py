@@ -28,6 +28,10 @@ from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel
 
 T = TypeVar("T")
+REPEAT_GUARD_S = 0.8
+"""So long after an answer the same key does not answer the next question: it may be held down."""
+WRITING_PAUSE_S = 0.7
+"""After such a pause, a message is not being written any more."""
 
 
 class DialogArea(Vertical):
@@ -43,6 +47,9 @@ class DialogArea(Vertical):
         self._is_composer_chosen = False
         """The user went from the question to the words: all keys are meant for them."""
         self._last_typed_at = 0.0
+        self._last_composer_key_at = 0.0
+        self._last_answer: tuple[str, tuple[str, int] | None, float] = ("", None, 0.0)
+        """The key that a question was answered with, the question, and when it was last seen."""
 
     @property
     def is_asking_approval(self) -> bool:
@@ -109,12 +116,21 @@ class DialogArea(Vertical):
         """Keys go to the question."""
         return self.question_panel is not None and self.screen.focused is self.question_panel
 
-    def route_key(self, event: events.Key) -> None:
+    def route_key(self, event: events.Key) -> bool:
         """Send text that is typed while a question appears to the composer, in order, even if some
-        keys would answer it. An empty composer leaves its keys to the question after a moment."""
+        keys would answer it. An empty composer leaves its keys to the question after a moment. True
+        for a key that is for nobody."""
+        if self._composer.has_focus_within:
+            self._last_composer_key_at = monotonic()
         if self.question_panel is None:
-            return
-        if not self.is_question_focused:
+            return False
+        if self._is_repeated_answer(event):
+            return True
+        begun = self.question_panel.take_settling_character()
+        if begun and event.is_printable:
+            self._composer.set_text(begun)
+            self.return_to_composer()
+        elif not self.is_question_focused:
             was_writing = monotonic() - self._last_typed_at < ANSWER_GUARD_S
             can_focus = self.is_composer_idle and not self._is_composer_chosen and not was_writing
             if can_focus and self.question_panel.can_handle_key(event):
@@ -125,6 +141,21 @@ class DialogArea(Vertical):
             event.is_printable or event.key in ("backspace", "enter", "ctrl+j")
         ):
             self.return_to_composer()
+        return False
+
+    def _is_repeated_answer(self, event: events.Key) -> bool:
+        """A key that is held down, or pressed twice, after it answered the question before."""
+        assert self.question_panel is not None
+        key = self.question_panel.pending_question.key
+        last_key, last_question, pressed_at = self._last_answer
+        now = monotonic()
+        is_same_key = last_question not in (None, key) and event.key == last_key
+        if is_same_key and now - pressed_at < REPEAT_GUARD_S:
+            self._last_answer = last_key, last_question, now
+            return True
+        if self.is_question_focused and self.question_panel.can_handle_key(event):
+            self._last_answer = event.key, key, now
+        return False
 
     @property
     def is_composer_idle(self) -> bool:
@@ -142,6 +173,7 @@ class DialogArea(Vertical):
     async def pick(self, picker: Picker[T]) -> T | None:
         """The user's choice; None when they leave the picker."""
         self.cancel_picker()
+        await self._wait_until_written()
         self._picker = picker
         self._composer.display = False
         await self.mount(picker)
@@ -152,6 +184,14 @@ class DialogArea(Vertical):
                 self._picker = None
                 self.update_focus()
             await picker.remove()
+
+    async def _wait_until_written(self) -> None:
+        """What is written while a list is loaded is a message, not a choice."""
+        while not self._composer.is_empty:
+            left = self._last_composer_key_at + WRITING_PAUSE_S - monotonic()
+            if left <= 0:
+                return
+            await asyncio.sleep(left)
 
     def cancel_picker(self) -> bool:
         """Whether there was one."""

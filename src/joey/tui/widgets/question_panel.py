@@ -16,6 +16,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.message import Message
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -30,7 +31,11 @@ from joey.tui.task_controller import PendingQuestion
 from joey.tui.widgets.choice_list import CURSOR_MARK, ChoiceLine, ChoiceList
 
 ANSWER_GUARD_S = 0.3
-"""So long a question must have been seen before a key or a click can answer it."""
+"""So long a question must have been seen before a key can answer it."""
+CLICK_GUARD_S = 0.5
+"""The same for a click: the second one of a double click is meant for what was there before."""
+KEY_SETTLE_S = 0.25
+"""So long a digit or letter must stay alone: it may be the beginning of a message."""
 
 
 class RemedyAction(StrEnum):
@@ -76,9 +81,11 @@ class QuestionPanel(Widget, can_focus=True):
         super().__init__()
         self.pending_question = pending_question
         self.ask_view = build_ask_view(pending_question.ask)
-        self._actions = list_remedy_actions(pending_question.ask)
+        self._rows = list_rows(self.ask_view, list_remedy_actions(pending_question.ask))
         self._heading_suffix = heading_suffix
         self._displayed_at = monotonic()
+        self._settling: tuple[str, Timer] | None = None
+        """The character whose answer is about to be given."""
 
     def compose(self) -> ComposeResult:
         view = self.ask_view
@@ -93,8 +100,7 @@ class QuestionPanel(Widget, can_focus=True):
         for warning in view.warnings:
             yield Static(Text(f"! {warning}", "bold red"), markup=False)
         texts = bool(summary) + bool(view.confinement) + len(view.warnings)
-        actions = [ChoiceLine(action.value) for action in self._actions]
-        yield AnswerList([*build_lines(view), *actions], texts)
+        yield AnswerList([ChoiceLine(format_row(row)) for row in self._rows], texts)
         yield Input(
             placeholder="What should joey do instead? (Enter sends, Esc cancels)", compact=True
         )
@@ -109,8 +115,8 @@ class QuestionPanel(Widget, can_focus=True):
         return heading
 
     def on_mount(self) -> None:
-        if RemedyAction.ENTER_KEY in self._actions:
-            self.query_one(ChoiceList).cursor_index = len(self.ask_view.choices)
+        if RemedyAction.ENTER_KEY in self._rows:
+            self.query_one(ChoiceList).cursor_index = self._rows.index(RemedyAction.ENTER_KEY)
         self.call_after_refresh(self._start_guard)
 
     def _start_guard(self) -> None:
@@ -139,30 +145,58 @@ class QuestionPanel(Widget, can_focus=True):
             return
         elif (chosen := self._find_choice_by_letter(event.character)) is not None:
             event.stop()
-            self.post_message(self.Answered(self, chosen.answer))
+            self._answer_when_settled(event, self._rows.index(chosen))
+        elif (row := self.query_one(ChoiceList).find_row_by_digit(event.key)) is not None:
+            event.stop()
+            self._answer_when_settled(event, row)
         elif self.can_handle_key(event) and self.query_one(ChoiceList).process_key(event.key):
             event.stop()
 
+    def _answer_when_settled(self, event: events.Key, row: int) -> None:
+        answers = self.query_one(ChoiceList)
+        answers.cursor_index = row
+        if not self.ask_view.is_approval or not KEY_SETTLE_S:
+            answers.select_current()
+            return
+        timer = self.set_timer(KEY_SETTLE_S, self._answer_settled)
+        self._settling = (event.character or event.key, timer)
+
+    def _answer_settled(self) -> None:
+        self._settling = None
+        self.query_one(ChoiceList).select_current()
+
+    def take_settling_character(self) -> str:
+        """The character that turns out to begin a message; it answers nothing any more."""
+        if self._settling is None:
+            return ""
+        character, timer = self._settling
+        self._settling = None
+        timer.stop()
+        return character
+
     def _find_choice_by_letter(self, character: str | None) -> AskChoice | None:
-        """Letters decide about a call alone: anything else may be answered with a sentence."""
-        if not self.ask_view.is_approval or not character:
+        """`y` and `n` alone decide about a call: anything else may begin a sentence."""
+        if not self.ask_view.is_approval or character not in ("y", "n"):
             return None
-        return next((one for one in self.ask_view.choices if one.word[:1] == character), None)
+        word = "yes" if character == "y" else "no"
+        return next((one for one in self.ask_view.choices if one.word == word), None)
 
     def on_choice_list_selected(self, event: ChoiceList.Selected) -> None:
         event.stop()
-        if event.pressed_at is not None and event.pressed_at - self._displayed_at < ANSWER_GUARD_S:
+        if event.pressed_at is not None and self._is_click_guarded(event.pressed_at):
             return
         event.sender.cursor_index = event.index
-        if event.index < len(self.ask_view.choices):
-            self.post_message(self.Answered(self, self.ask_view.choices[event.index].answer))
-            return
-        if self._actions:
-            action = self._actions[event.index - len(self.ask_view.choices)]
-            self.post_message(self.ActionChosen(self, action))
-            return
-        self.add_class("speaking")
-        self.query_one(Input).focus()
+        match self._rows[event.index]:
+            case AskChoice(answer=answer):
+                self.post_message(self.Answered(self, answer))
+            case RemedyAction() as action:
+                self.post_message(self.ActionChosen(self, action))
+            case None:
+                self.add_class("speaking")
+                self.query_one(Input).focus()
+
+    def _is_click_guarded(self, pressed_at: float) -> bool:
+        return pressed_at - self._displayed_at < max(ANSWER_GUARD_S, CLICK_GUARD_S)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -242,19 +276,28 @@ MAX_SUMMARY_LINES = 6
 MAX_ANSWER_LABEL_CHARS = 2000
 """A user has to see what they say."""
 INSTEAD_LABEL = "Reject, and say what to do instead"
-_DIGITS_BY_WORD = {"yes": 1, "always": 2, "no": 3}
-"""Of approvals: the same, whatever else may be answered."""
+_INSTEAD_INDEX = 2
+"""After the yes and the no: what else may be answered does not change their digits."""
+
+AnswerRow = AskChoice | RemedyAction | None
+"""None: reject with a message."""
 
 
-def build_lines(view: AskView) -> list[ChoiceLine]:
-    lines = [
-        ChoiceLine(
-            to_one_line(choice.full_label, MAX_ANSWER_LABEL_CHARS),
-            digit=_DIGITS_BY_WORD.get(choice.word) if view.is_approval else None,
-        )
-        for choice in view.choices
-    ]
-    return [*lines, ChoiceLine(INSTEAD_LABEL, digit=4)] if view.is_approval else lines
+def list_rows(view: AskView, actions: Sequence[RemedyAction]) -> list[AnswerRow]:
+    rows: list[AnswerRow] = [*view.choices, *actions]
+    if view.is_approval:
+        rows.insert(_INSTEAD_INDEX, None)
+    return rows
+
+
+def format_row(row: AnswerRow) -> str:
+    match row:
+        case AskChoice(full_label=label):
+            return to_one_line(label, MAX_ANSWER_LABEL_CHARS)
+        case RemedyAction(value=label):
+            return label
+        case None:
+            return INSTEAD_LABEL
 
 
 def render_summary(ask: AskOpened, view: AskView) -> Text:
