@@ -12,6 +12,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from joey.app import make_options, open_engine
+    from joey.batch.fleet import open_fleet
+    from joey.batch.fleet_batches import Batch, Fleet, ItemEnded, ItemStarted, Spent
+    from joey.batch.orders import Order
+    from joey.batch.results import ResultLine
     from joey.client.remote import RemoteEngine
     from joey.client.task_tree_events import follow_task_tree
     from joey.core.events import Event
@@ -25,6 +29,10 @@ if TYPE_CHECKING:
 
 _NAMES_BY_MODULE = {
     "joey.app": ("make_options", "open_engine"),
+    "joey.batch.fleet": ("open_fleet",),
+    "joey.batch.fleet_batches": ("Batch", "Fleet", "ItemEnded", "ItemStarted", "Spent"),
+    "joey.batch.orders": ("Order",),
+    "joey.batch.results": ("ResultLine",),
     "joey.client.remote": ("RemoteEngine",),
     "joey.client.task_tree_events": ("follow_task_tree",),
     "joey.core.events": ("Event",),
@@ -41,19 +49,26 @@ __all__ = [
     "Aborted",
     "Answer",
     "AskKind",
+    "Batch",
     "Completed",
     "ConfigError",
     "Ending",
     "Engine",
     "Event",
     "Failed",
+    "Fleet",
+    "ItemEnded",
+    "ItemStarted",
     "JoeyError",
     "Limits",
+    "Order",
     "Profile",
     "ProviderError",
     "RemoteEngine",
     "Response",
+    "ResultLine",
     "Settings",
+    "Spent",
     "StoreError",
     "Task",
     "TaskOptions",
@@ -63,6 +78,7 @@ __all__ = [
     "follow_task_tree",
     "make_options",
     "open_engine",
+    "open_fleet",
 ]
 
 

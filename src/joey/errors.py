@@ -14,7 +14,8 @@
     │   ├── WorkspaceError         the workspace directory cannot be used
     │   ├── StoreError             task folders: missing, locked, unreadable, disk full
     │   │   ├── TaskNotFoundError
-    │   │   └── TaskLockedError
+    │   │   ├── TaskLockedError
+    │   │   └── TaskLostError
     │   ├── CondenseError          a conversation could not be condensed; it is unchanged
     │   └── ProviderError          the model's service; see `ProviderFailureKind` for the kinds
     ├── CheckpointError            files could not be saved or restored; reported, never fatal
@@ -130,6 +131,10 @@ class TaskLockedError(StoreError):
     """Another live process holds the task."""
 
 
+class TaskLostError(StoreError):
+    """Another process has taken the task over; nothing more may be written or run for it."""
+
+
 class CondenseError(UserError):
     """A conversation could not be summed up. Nothing has changed."""
 
@@ -147,6 +152,8 @@ class ProviderFailureKind(StrEnum):
     """The conversation is longer than the model's window."""
     TOOLS_REFUSED = "tools"
     """The service does not take tools for this model; calls written as text would do."""
+    OUT_OF_MEMORY = "memory"
+    """A local server has too little memory for the model, or for its window."""
     QUOTA = "quota"
     """402 or an exhausted plan: waiting does not help."""
     RATE_LIMIT = "rate"

@@ -58,13 +58,17 @@ async def test_always_names_its_rule_and_is_not_asked_again(
         (asked,) = here.editor.asked
     assert asked["options"] == [
         ("allow", "allow_once", "Allow"),
-        ("always", "allow_always", "Always allow, in every folder: touch made.txt"),
         ("reject", "reject_once", "Reject"),
+        ("online", "allow_once", "Allow, with network for this command"),
+        ("always", "allow_always", "Always allow in this directory: touch made.txt"),
+        ("task", "allow_always", "Always allow in this task: touch made.txt"),
+        ("everywhere", "allow_always", "Always allow in every directory: touch made.txt"),
     ]
     why = asked["call"]["content"][-1]["content"]["text"]
-    assert "commands are not allowed without you" in why and "confined" in why.lower()
-    settings = json.loads((joey.home / "settings.json").read_text(encoding="utf-8"))
-    assert settings["allowedCommands"] == ["touch made.txt"]
+    assert "commands require confirmation" in why and "network: off" in why
+    stored = json.loads((joey.home / "permissions.json").read_text(encoding="utf-8"))
+    (rules,) = stored["directories"].values()
+    assert [rule["text"] for rule in rules] == ["touch made.txt"]
 
 
 async def test_the_edits_of_a_session_are_accepted_with_one_answer(

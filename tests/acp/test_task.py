@@ -37,7 +37,7 @@ async def test_a_whole_task(joey: Joey, schema: ProtocolSchema | None) -> None:
             call("update_todo_list", {"todos": TODOS}),
         ),
         Turn(call("write_to_file", change, chunk=7)),
-        Turn(call("execute_command", {"command": "echo hello && cat notes.txt"})),
+        Turn(call("execute_command", {"command": "echo hello && cat notes.txt && touch seen"})),
         done(),
     ]
     async with (
@@ -71,7 +71,7 @@ async def test_a_whole_task(joey: Joey, schema: ProtocolSchema | None) -> None:
     ]
     assert write["locations"] == [{"path": str(joey.workspace / "notes.txt"), "line": 2}]
     assert (run["kind"], run["status"]) == ("execute", "completed")
-    assert run["title"] == "Run `echo hello && cat notes.txt`"
+    assert run["title"] == "Run `echo hello && cat notes.txt && touch seen`"
     assert "hello\none\n2" in run["content"][-1]["content"]["text"]
     assert run["rawOutput"] == {"exitCode": 0}
     assert [each["call"]["kind"] for each in editor.asked] == ["edit", "execute"]

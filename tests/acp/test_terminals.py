@@ -128,7 +128,7 @@ async def test_the_command_is_confined_whoever_shows_it(
     async with editing(joey, schema, editor, running(command), done()) as (here, session):
         assert await here.prompt(session, "go") == "end_turn"
         (asked,) = editor.asked
-        confined = "runs confined" in str(asked["call"]["content"])
+        confined = "sandboxed (" in str(asked["call"]["content"])
     assert outside.exists() is not confined
 
 

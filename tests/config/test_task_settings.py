@@ -57,6 +57,7 @@ KEPT = frozenset(
         "condensingProfile",
         "modelCatalogUrl",
         "notifications",
+        "recordRequests",
         "understandTextCalls",
     ]
 )

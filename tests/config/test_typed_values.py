@@ -80,6 +80,8 @@ def test_no_number_but_a_marked_one_may_be_negative(kind: type[Struct], key: Con
     ("arguments", "value"),
     [
         (["all"], "all"),
+        (["registries"], "registries"),
+        (["registries", "files.example"], ["registries", "files.example"]),
         (["pypi.example"], ["pypi.example"]),
         (["pypi.example", "localhost:8099"], ["pypi.example", "localhost:8099"]),
         (['["a.example"]'], ["a.example"]),
@@ -96,6 +98,9 @@ def test_arguments_become_the_list_where_there_may_be_one(
     [
         (["al"], "Did you mean all\\? A list is written as words: sandboxNetwork ONE TWO"),
         (["https://a.example/x", "b.example"], "without scheme and path"),
+        (["on"], "a name has a dot, unless it is `localhost`"),
+        (["registry:4873"], "a name has a dot, unless it is `localhost`"),
+        (["registrie"], "Did you mean registries\\?"),
     ],
 )
 def test_what_is_neither_a_choice_nor_a_list_is_reported(

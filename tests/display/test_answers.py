@@ -14,6 +14,7 @@ from joey.presentation.questions import (
 )
 
 YES, NO = Answer(Response.YES), Answer(Response.NO)
+REJECTED = Answer(Response.NO, stop=True)
 QUESTION = json.dumps(
     {"question": "Which one?", "suggest": [{"answer": "the first"}, {"answer": "the last"}]}
 )
@@ -26,7 +27,7 @@ def said(text: str) -> Answer:
 TABLE: list[tuple[AskKind, str, Answer | None]] = [
     (AskKind.COMMAND, "y", YES),
     (AskKind.COMMAND, " YES ", YES),
-    (AskKind.COMMAND, "n", NO),
+    (AskKind.COMMAND, "n", REJECTED),
     (AskKind.COMMAND, "", None),
     (AskKind.COMMAND, "yes, but with --dry-run", said("yes, but with --dry-run")),
     (AskKind.TOOL, "y", YES),

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from joey.core.text import reveal
 from joey.presentation.text import sanitize, to_one_line
 
 TABLE = [
@@ -49,3 +50,28 @@ def test_no_text_reaches_the_terminal_with_a_control_character_however_it_is_cut
 def test_one_line_is_never_longer_than_asked_for() -> None:
     assert to_one_line("two\n\nwords\x1b[2J") == "two words"
     assert to_one_line("x" * 300, 10) == "xxxxxxxxx…"
+
+
+@pytest.mark.requirement("front:safe-display")
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("echo ok", "echo ok"),
+        ("echo \x1b]; rm -rf a \x07", "echo <U+001B>]; rm -rf a <U+0007>"),
+        ("echo \x1bP; rm a \x1b\\", "echo <U+001B>P; rm a <U+001B>\\"),
+        ("echo ok\rrm a", "echo ok<U+000D>rm a"),
+        ("windows\r\nlines", "windows\nlines"),
+        ("r\u200dm \u2800a\u3164b \xad", "r<U+200D>m <U+2800>a<U+3164>b <U+00AD>"),
+        ("grüße 👩‍💻 ❤️ 漢字", "grüße 👩‍💻 ❤️ 漢字"),
+        ("rm \u202egnp.txt", "rm <U+202E>gnp.txt"),
+    ],
+)
+def test_nothing_is_left_out_of_text_that_is_approved(text: str, shown: str) -> None:
+    assert reveal(text) == shown
+
+
+@given(st.text())
+def test_revealed_text_has_each_visible_character_of_the_original(text: str) -> None:
+    kept = [c for c in text.replace("\r\n", "\n") if c.isprintable() and not c.isspace()]
+    shown = iter(reveal(text))
+    assert all(c in shown or not c.isascii() for c in kept)

@@ -83,7 +83,7 @@ def test_the_reason_does_not_repeat_the_command() -> None:
     decision = decide((Claim(Access.EXECUTE, command=command),), Settings())
     assert isinstance(decision, Ask)
     why = describe_reasons(decision.reasons, None)
-    assert why == "commands are not allowed without you (alwaysAllowExecute)"
+    assert why == "commands require confirmation (alwaysAllowExecute is off)"
     switched_on = Settings(always_allow_execute=True, allowed_commands=("ls",))
     decision = decide((Claim(Access.EXECUTE, command="rm x"),), switched_on)
     assert isinstance(decision, Ask)

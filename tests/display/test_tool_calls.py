@@ -27,7 +27,7 @@ from joey.core.wire.frames import encode_frame
 from joey.presentation.questions import build_ask_view
 from joey.presentation.tool_calls import describe_call
 from joey.tui.blocks.task_blocks import build_block
-from joey.tui.widgets.question_panel import build_lines
+from joey.tui.widgets.question_panel import format_row, list_rows
 from tests.tui.conversation_harness import block_lines
 
 TABLE = Path(__file__).with_name("tool_calls.json")
@@ -37,6 +37,8 @@ CALLS = [
 ]
 ASKS = [each for each in CASES if each["event"]["event"] == "askOpened"]
 WIDTH = 2000
+REJECT_LABELS = dict.fromkeys(("Reject and stop", "Leave it"), "Reject")
+"""What an editor calls a no."""
 RENEW = bool(os.environ.get("JOEY_RENEW"))
 
 
@@ -101,9 +103,11 @@ def test_a_question_is_put_alike_everywhere(case: dict[str, Any]) -> None:
     expected = [*view.get("warnings", ()), view.get("reason", ""), view.get("confinement", "")]
     assert [text for text in expected if text not in plain] == []
     labels = [f"{each['label']} {each.get('rule', '')}".strip() for each in view["choices"]]
-    assert [line.label for line in build_lines(build_ask_view(event))][: len(labels)] == labels
+    rows = list_rows(build_ask_view(event), ())
+    assert [format_row(row) for row in rows if row is not None] == labels
     if event.ask in APPROVAL_ASKS:
-        assert [option.name for option in build_permission_options(event)] == labels
+        options = [REJECT_LABELS.get(label, label) for label in labels]
+        assert [option.name for option in build_permission_options(event)] == options
         prepared = build_prepared_view(event, {}, Path("/w"))
         shown = str(build_permission_tool_call(event, "c", prepared).model_dump())
         assert [text for text in expected if text not in shown] == []

@@ -19,7 +19,7 @@ PACKAGE = """{
   },
   "dependencies": {}
 }"""
-INSTALL = "printf 'added 64 packages, and audited 65 packages in 3s\\n'"
+INSTALL = "printf 'added 64 packages, and audited 65 packages in 3s\\n' | tee install.log"
 SERVER = (
     "const express = require('express');\nconst app = express();\nconst PORT = 3000;\n\n"
     "app.get('/hello', (req, res) => {\n  res.send('Hello World');\n});\n\n"

@@ -60,6 +60,13 @@ SLIPS = [
     ("hlep", "joey --help"),
     ("hlep tasks", "joey tasks --help"),
     ("version", "joey --version"),
+    ("login", "joey profiles add NAME --provider PROVIDER"),
+    ("update", "uv tool upgrade joey"),
+    ("resume", "joey -c"),
+    ("resume 01a1e0f0", "joey -r 01a1e0f0"),
+    ("run", "joey -p PROMPT"),
+    ("exec hi", "joey -p hi"),
+    ("run the tests", "joey -p 'the tests'"),
 ]
 
 

@@ -50,6 +50,19 @@ async def test_a_result_is_not_sent_back_in_the_last_turn(
     assert (finished.code, finished.json["content"]) == (0, expected)
 
 
+@pytest.mark.parametrize(
+    "command", ["python3 -m flake8_is_not_here .", "cd . && python3 -m pytest_not.here -q"]
+)
+async def test_a_check_that_is_not_installed_says_nothing_about_the_result(
+    joey: Joey, command: str
+) -> None:
+    turns = build_turns("native", write("a.py", "x = 1\n"), run(command), done("Made it."))
+    async with ModelServer(turns) as server:
+        finished = await joey.run(*RUN, *reach(server.url), "try it")
+        assert len(server.requests) == 3
+    assert (finished.code, finished.json["content"]) == (0, "Made it.")
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_failed_test_run_is_reported_before_the_result_is_presented(
     joey: Joey, protocol: str

@@ -34,7 +34,7 @@ def running(command: str) -> Turn:
 async def test_a_whole_task_from_prompt_to_acceptance(joey: Joey) -> None:
     turns = [
         Turn(think("Let me see.", signature="s"), *writing("new.txt", "hello\n").steps),
-        running("echo from the shell"),
+        running("echo from the shell | tee shell.txt"),
         done(),
     ]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "do it") as screen:

@@ -167,15 +167,15 @@ def test_why_and_what_is_special_is_said_with_the_question() -> None:
     )
     shown = drawn(ask)
     assert "Protected file: it controls what joey does" in shown
-    assert "  asks because edits are not allowed without you (alwaysAllowWrite)\n" in shown
+    assert "  asks because edits require confirmation (alwaysAllowWrite is off)\n" in shown
 
 
 @pytest.mark.requirement("permissions:sandbox:told")
 @pytest.mark.parametrize(
     ("level", "said"),
     [
-        ("full", "  runs confined (full)\n"),
-        ("landlock", "  runs confined (landlock)\n"),
+        ("full", "  sandboxed (full): writes only in this directory\n"),
+        ("landlock", "  sandboxed (landlock): writes only in this directory\n"),
         ("none", "  runs UNCONFINED: no sandbox works here (see joey doctor)\n"),
         ("off", "  runs UNCONFINED: the sandbox is switched off\n"),
     ],

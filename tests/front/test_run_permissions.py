@@ -57,11 +57,11 @@ async def test_what_nobody_may_allow_is_refused_named_and_reported_by_the_exit_c
 async def test_the_flags_that_are_named_are_enough(joey: Joey) -> None:
     turns = [writing("new.txt", "x\n"), running("cat new.txt && false || true"), DONE]
     async with ModelServer(turns) as server:
-        refused = await joey.run("-p", *reach(server.url), "do it")
+        refused = await joey.run("-p", "--no-sandbox", *reach(server.url), "do it")
     (flags,) = re.findall(r"joey: (--allow.*?) would have allowed this", refused.err)
     assert flags == "--allow-writes --allow cat --allow false --allow true"
     async with ModelServer(turns) as server:
-        done = await joey.run("-p", *flags.split(), *reach(server.url), "do it")
+        done = await joey.run("-p", "--no-sandbox", *flags.split(), *reach(server.url), "do it")
     assert done.code == 0
     assert (joey.workspace / "new.txt").read_text(encoding="utf-8") == "x\n"
 

@@ -11,7 +11,7 @@ import msgspec
 
 from joey.app.task_runtime_factory import build_hooks
 from joey.app.trust import WorkspaceTrust
-from joey.config.config_store import SettingsRuleStore
+from joey.config.rule_store import UserRuleStore
 from joey.core.events import RowAdded, ToolFailed, ToolFinished
 from joey.core.hooks import Hook
 from joey.core.settings import Settings
@@ -41,7 +41,7 @@ class HookHarness(EngineHarness):
         )
         self.capabilities = Capabilities(
             hooks=build_hooks(LocalFiles(self.root), self.home, self.env, settings),
-            rule_store=SettingsRuleStore(self.home),
+            rule_store=UserRuleStore(self.home, self.root),
             shell_grammar=BashGrammar(),
         )
 

@@ -76,6 +76,14 @@ async def test_a_process_that_keeps_becoming_another_program_is_ended(tmp_path: 
         (tmp_path / "child").unlink()
 
 
+@pytest.mark.requirement("hooks:bounds")
+async def test_a_process_that_takes_long_to_end_has_ended(tmp_path: Path) -> None:
+    """Its memory, and with it the mark, is gone before the pages of its deleted file are."""
+    keep = "exec 9<>big; fallocate -l 512M big; rm big; echo $$ > child; exec sleep 1000"
+    await run(tmp_path, f"(setsid sh -c '{keep}' &) ; while ! test -s child; do :; done")
+    assert not is_alive(tmp_path / "child")
+
+
 async def test_a_hook_need_not_read_its_input(tmp_path: Path) -> None:
     assert (await run(tmp_path, "exec <&-; exit 0")).exit_code == 0
 

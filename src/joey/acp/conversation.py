@@ -317,7 +317,7 @@ class Conversation:
         except ConnectionError:
             answer = None
         else:
-            answer = parse_permission_response(response)
+            answer = parse_permission_response(ask, response)
         if answer is not None:
             await session.answer(ask.ts, answer)
         elif self._turn is not None:

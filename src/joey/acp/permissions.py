@@ -15,17 +15,17 @@ from __future__ import annotations
 from acp import schema
 from joey.acp.tool_calls import ToolCallView, build_text_content
 from joey.core.events import AskOpened
-from joey.core.task_types import APPROVAL_ASKS, Answer, AnsweredBy, AskKind, Response
+from joey.core.task_types import APPROVAL_ASKS, Answer, AnsweredBy, AskChoice, AskKind, Response
 from joey.presentation.questions import build_ask_view, parse_answer
 from joey.presentation.text import to_one_line
 
-_OPTIONS: dict[str, tuple[str, schema.PermissionOptionKind]] = {
-    "yes": ("allow", "allow_once"),
-    "always": ("always", "allow_always"),
-    "no": ("reject", "reject_once"),
-}
-"""The id and kind of an option, by the word of the choice."""
+_OPTION_IDS = {"yes": "allow", "no": "reject"}
+"""Of choices whose word is not the id of their option."""
 MAX_OPTION_CHARS = 140
+MAX_HOSTS_CHARS = 2000
+"""Whoever allows hosts must see each of them."""
+_REJECT_LABEL = "Reject"
+"""An editor has its own way to stop a turn: here the model is told, and continues."""
 
 TURN_ENDING_ASKS: dict[AskKind, schema.StopReason] = {
     AskKind.FOLLOWUP: "end_turn",
@@ -51,14 +51,18 @@ class AutoAnswerPolicy:
 
 
 def build_permission_options(ask: AskOpened) -> list[schema.PermissionOption]:
-    return [
-        schema.PermissionOption(
-            option_id=_OPTIONS[choice.word][0],
-            name=to_one_line(choice.full_label, MAX_OPTION_CHARS),
-            kind=_OPTIONS[choice.word][1],
-        )
-        for choice in build_ask_view(ask).choices
-    ]
+    return [_build_option(choice) for choice in build_ask_view(ask).choices]
+
+
+def _build_option(choice: AskChoice) -> schema.PermissionOption:
+    option_id, answer = _OPTION_IDS.get(choice.word, choice.word), choice.answer
+    if not answer.approves:
+        return schema.PermissionOption(option_id=option_id, name=_REJECT_LABEL, kind="reject_once")
+    return schema.PermissionOption(
+        option_id=option_id,
+        name=to_one_line(choice.full_label, MAX_HOSTS_CHARS if answer.hosts else MAX_OPTION_CHARS),
+        kind="allow_always" if answer.always or answer.hosts else "allow_once",
+    )
 
 
 def build_permission_tool_call(
@@ -81,15 +85,16 @@ def build_permission_tool_call(
     )
 
 
-def parse_permission_response(response: schema.RequestPermissionResponse) -> Answer | None:
-    """None when the user has cancelled the turn. Anything but a plain yes is a no."""
-    match response.outcome:
-        case schema.AllowedOutcome(option_id="allow" | "always" as chosen):
-            return Answer(Response.YES, always=chosen == "always")
-        case schema.AllowedOutcome():
-            return Answer(Response.NO)
-        case _:
-            return None
+def parse_permission_response(
+    ask: AskOpened, response: schema.RequestPermissionResponse
+) -> Answer | None:
+    """None when the user has cancelled the turn. Anything but an option that allows is a no."""
+    if not isinstance(response.outcome, schema.AllowedOutcome):
+        return None
+    for choice in build_ask_view(ask).choices:
+        if choice.answer.approves and _build_option(choice).option_id == response.outcome.option_id:
+            return choice.answer
+    return Answer(Response.NO)
 
 
 def parse_prompt_answer(ask: AskOpened, text: str, images: tuple[str, ...]) -> Answer:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from acp import schema
 from joey.core.events import AskOpened, ToolFinished, ToolStarted
+from joey.core.text import reveal, sanitize
 from joey.core.tool_calls import (
     COMMAND_TOOL_NAME,
     EDIT_KINDS,
@@ -24,7 +25,6 @@ from joey.core.tool_calls import (
     summarize_arguments,
 )
 from joey.presentation.phrases import describe_command_exit, describe_error
-from joey.presentation.text import sanitize
 
 HIDDEN_TOOLS = frozenset({"attempt_completion", "ask_followup_question", "update_todo_list"})
 """Their outcome is told otherwise: as the agent's words, and as its plan."""
@@ -222,7 +222,7 @@ _CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 
 def format_code_block(text: str, language: str = "", *, unlimited: bool = False) -> str:
     """A code block, its fence longer than any in the text; what needs a decision is `unlimited`."""
-    text = sanitize(text)
+    text = reveal(text) if unlimited else sanitize(text)
     if len(text) > MAX_CODE_BLOCK_CHARS and not unlimited:
         half = MAX_CODE_BLOCK_CHARS // 2
         text = f"{text[:half]}\n[…{len(text) - 2 * half} characters left out…]\n{text[-half:]}"

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from joey.app.application import Application
     from joey.app.customizations import open_customizations
-    from joey.app.engine_factory import open_engine, open_store, open_task_index
+    from joey.app.engine_factory import (
+        create_shared_store,
+        open_engine,
+        open_shared_store,
+        open_store,
+        open_task_index,
+        read_shared_store_state,
+    )
     from joey.app.options import make_options
     from joey.config.home import resolve_joey_home
 
@@ -21,17 +28,23 @@ _EXPORT_MODULES = {
     "make_options": "joey.app.options",
     "open_customizations": "joey.app.customizations",
     "open_engine": "joey.app.engine_factory",
+    "create_shared_store": "joey.app.engine_factory",
+    "open_shared_store": "joey.app.engine_factory",
     "open_store": "joey.app.engine_factory",
+    "read_shared_store_state": "joey.app.engine_factory",
     "open_task_index": "joey.app.engine_factory",
 }
 
 __all__ = [
     "Application",
+    "create_shared_store",
     "make_options",
     "open_customizations",
     "open_engine",
+    "open_shared_store",
     "open_store",
     "open_task_index",
+    "read_shared_store_state",
     "resolve_joey_home",
 ]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joey.app.customizations import load_modes, open_customizations
 from joey.app.features import remove_worktree
@@ -22,19 +23,35 @@ from joey.app.options import (
     check_stored_workspace,
     resolve_workspace,
 )
-from joey.app.sandbox import detect_sandbox
+from joey.app.sandbox import detect_sandbox, find_likely_sandbox
 from joey.config.config_store import ConfigStore
 from joey.config.home import resolve_home_and_env
+from joey.config.rule_store import UserRuleStore
 from joey.config.settings import check_key_spelling
 from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
+from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Limits, Profile, TaskSecrets
+from joey.core.wire.recordings import (
+    CompareRecordedRequests,
+    GetRecording,
+    GetRecordings,
+    RecordedComparison,
+    RecordedConversation,
+    RecordedSessions,
+)
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
+from joey.engine.task import Task
 from joey.errors import ConfigError
 from joey.ports.execution import SandboxLevel
+from joey.ports.extensions import RuleStore
 from joey.ports.storage import TaskMetadata
 from joey.providers.catalog import PROVIDER_SPECS, find_model_info
 from joey.providers.factory import resolve_model
+
+if TYPE_CHECKING:
+    from joey.app.recordings import RecordingReader
+    from joey.core.permissions.granted_rules import GrantedRule
 
 
 class Application:
@@ -93,6 +110,36 @@ class Application:
             return SandboxLevel.NONE
         return (await asyncio.to_thread(detect_sandbox)).level
 
+    def list_granted_rules(
+        self, task: Task | None, workspace: Path | None = None
+    ) -> list[GrantedRule]:
+        """What users have allowed in a task, its workspace and everywhere; reads files. Raises
+        ConfigError, WorkspaceError."""
+        from joey.app.granted_permissions import list_granted_rules  # few clients ask
+
+        grants = None if task is None else task.grants
+        return list_granted_rules(grants, self._find_rule_store(task, workspace))
+
+    def revoke_rule(
+        self, tasks: Iterable[Task], task: Task | None, workspace: Path | None, rule: GrantedRule
+    ) -> bool:
+        """Whether there was such a rule; `tasks` are those in which it ends at once. Raises
+        ConfigError, WorkspaceError."""
+        from joey.app.granted_permissions import revoke_rule
+
+        store = self._find_rule_store(task, workspace)
+        return revoke_rule(tasks, store, rule.setting, rule.text, rule.scope)
+
+    def _find_rule_store(self, task: Task | None, workspace: Path | None) -> RuleStore | None:
+        if workspace is None and task is not None:
+            return task.runtime.capabilities.rule_store
+        directory = self.workspace if workspace is None else resolve_workspace(workspace)
+        return UserRuleStore(self.home, directory)
+
+    def find_sandbox(self) -> SandboxStatus:
+        """How commands of new tasks are likely to be confined."""
+        return find_likely_sandbox(self.config_store.load_settings())
+
     def list_modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
         """Those of a workspace, by default the server's own. Raises ConfigError, WorkspaceError."""
         directory = self.workspace if workspace is None else resolve_workspace(workspace)
@@ -129,3 +176,22 @@ class Application:
         if not known:
             return None
         return find_model_info(task.provider, task.model, open_model_catalog(self.home))
+
+    def list_recordings(self, query: GetRecordings) -> RecordedSessions:
+        """This and the next two take their time: call them in a thread. Raises StoreError."""
+        return self._recordings.list_sessions(query)
+
+    def read_recording(self, query: GetRecording) -> RecordedConversation:
+        """Raises StoreError; UserError: there is no such session."""
+        return self._recordings.read_session(query)
+
+    def compare_recorded_requests(self, query: CompareRecordedRequests) -> RecordedComparison:
+        """Raises StoreError; UserError: there is no such session or request."""
+        return self._recordings.compare(query)
+
+    @cached_property
+    def _recordings(self) -> RecordingReader:
+        # Few servers are asked for recordings, and all would pay for loading what reads them.
+        from joey.app.recordings import RecordingReader
+
+        return RecordingReader(self.home)

@@ -19,7 +19,12 @@ from joey.config.customizations import (
 )
 from joey.config.home import resolve_home_and_env, resolve_joey_home, resolve_user_home
 from joey.config.hooks import read_project_hooks
-from joey.config.settings import load_settings, read_restrictions, restrict_settings
+from joey.config.settings import (
+    ProjectRestrictions,
+    load_settings,
+    read_restrictions,
+    restrict_settings,
+)
 from joey.config.trust import Trusted, TrustStore
 from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
 from joey.core.hooks import Hook
@@ -59,9 +64,13 @@ def apply_project_restrictions(
     files: LocalFiles, home: Path, env: Mapping[str, str], settings: Settings
 ) -> Settings:
     """As strict as the project wants them."""
-    return restrict_settings(
-        settings, read_restrictions(build_config_scopes(files, home, env), UntrustedFileReader())
-    )
+    return restrict_settings(settings, read_project_restrictions(files, home, env))
+
+
+def read_project_restrictions(
+    files: LocalFiles, home: Path, env: Mapping[str, str]
+) -> ProjectRestrictions:
+    return read_restrictions(build_config_scopes(files, home, env), UntrustedFileReader())
 
 
 def list_modes_to_trust(

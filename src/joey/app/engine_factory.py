@@ -12,12 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from joey.config.home import resolve_home_and_env
+from joey.errors import ConfigError
 from joey.ports.storage import IndexProgressCallback, Store, TaskIndex
 from joey.storage.task_store import EphemeralStore, JsonFileStore
 
 if TYPE_CHECKING:
     from joey.engine.engine import Engine, StoredTaskState, TaskOptions
     from joey.engine.runtime import TaskRuntime
+    from joey.storage.postgres.schema import SchemaState
+    from joey.storage.postgres.store import PostgresStore
+
+STORE_VARIABLE = "JOEY_STORE"
 
 
 def open_engine(
@@ -25,10 +30,12 @@ def open_engine(
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
     ephemeral: bool = False,
+    store: Store | None = None,
 ) -> Engine:
     """An engine that keeps its tasks under `home` (`JOEY_HOME`, else `~/.roo`).
 
-    With `ephemeral`, tasks are in a private temporary directory and gone with the process.
+    With `ephemeral`, tasks are in a private temporary directory and gone with the process. `store`
+    keeps them elsewhere; settings and profiles are those of `home` all the same.
     """
     from joey.app.options import resolve_options
     from joey.app.task_runtime_factory import CapabilityFactory, build_runtime
@@ -37,7 +44,8 @@ def open_engine(
     from joey.workspace.environment import SystemClock
 
     home, env = resolve_home_and_env(home, env)
-    store = _open_ephemeral_store(env) if ephemeral else open_store(home, env)
+    if store is None:
+        store = _open_ephemeral_store(env) if ephemeral else open_store(home, env)
     registry = Registry(build_default_tools())
     capabilities = CapabilityFactory(home, env, persistent=not ephemeral)
 
@@ -45,7 +53,7 @@ def open_engine(
         resolved = resolve_options(options, stored, home, env)
         return build_runtime(resolved, registry, capabilities, home, env)
 
-    return Engine(store, SystemClock(), runtime)
+    return Engine(store, SystemClock(), runtime, capabilities.close)
 
 
 def _open_ephemeral_store(env: Mapping[str, str]) -> Store:
@@ -58,8 +66,44 @@ def _open_ephemeral_store(env: Mapping[str, str]) -> Store:
 
 
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:
-    """The tasks on disk."""
-    return JsonFileStore(resolve_home_and_env(home, env)[0])
+    """The tasks on disk, or in the database that `JOEY_STORE` names. Raises ConfigError."""
+    home, env = resolve_home_and_env(home, env)
+    if url := env.get(STORE_VARIABLE):
+        return open_shared_store(url, home)
+    return JsonFileStore(home)
+
+
+def open_shared_store(url: str, home: Path | None = None) -> PostgresStore:
+    """The tasks in a database. Raises ConfigError: the extra for it is not installed."""
+    _require_psycopg()
+    from joey.storage.postgres.store import PostgresStore
+
+    return PostgresStore(url, resolve_home_and_env(home, None)[0])
+
+
+def create_shared_store(url: str) -> None:
+    """Make the tables of a store. Raises ConfigError, StoreError."""
+    _require_psycopg()
+    from joey.storage.postgres.connection import check_url
+    from joey.storage.postgres.schema import create_tables
+
+    create_tables(check_url(url))
+
+
+def read_shared_store_state(url: str) -> SchemaState:
+    """What a database has of a store. Raises ConfigError, StoreError."""
+    _require_psycopg()
+    from joey.storage.postgres.connection import check_url
+    from joey.storage.postgres.schema import read_state
+
+    return read_state(check_url(url))
+
+
+def _require_psycopg() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("psycopg") is None:
+        raise ConfigError("Stores in Postgres need the extra `fleet`: pip install 'joey[fleet]'.")
 
 
 def open_task_index(
@@ -67,8 +111,14 @@ def open_task_index(
     env: Mapping[str, str] | None = None,
     progress: IndexProgressCallback | None = None,
 ) -> TaskIndex:
-    """The index of the tasks on disk."""
+    """The index of the tasks that `open_store` opens."""
+    home, env = resolve_home_and_env(home, env)
+    if url := env.get(STORE_VARIABLE):
+        _require_psycopg()
+        from joey.storage.postgres.index import PostgresTaskIndex
+
+        return PostgresTaskIndex(url)
     # SQLite takes its time to load, and only those who look for tasks come here.
     from joey.storage.task_index import SqliteTaskIndex
 
-    return SqliteTaskIndex(resolve_home_and_env(home, env)[0], progress)
+    return SqliteTaskIndex(home, progress)

@@ -14,6 +14,7 @@ from joey.config.profiles import load_profiles
 from joey.core.redaction import KnownSecrets
 from joey.core.settings import Profile
 from joey.errors import ConfigError
+from joey.ports.model import RequestRecorder
 from joey.providers.http_client import HttpClient
 from joey.storage.task_store import TaskSecretFiles
 
@@ -21,10 +22,12 @@ KNOWN_SECRETS = KnownSecrets()
 _SERVER_TOKEN_FILE = "server.token"
 
 
-def build_http_client(profile: Profile, env: Mapping[str, str]) -> HttpClient:
+def build_http_client(
+    profile: Profile, env: Mapping[str, str], recorder: RequestRecorder | None = None
+) -> HttpClient:
     """For talking to the service of a profile, whose key is known from here on."""
     KNOWN_SECRETS.add(*profile.secrets)
-    return HttpClient(environ=env)
+    return HttpClient(environ=env, recorder=recorder)
 
 
 def collect_all_secrets(

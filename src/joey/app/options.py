@@ -7,13 +7,14 @@ task without a key and start nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from joey.app.customizations import apply_project_restrictions, check_mode, load_modes
+from joey.app.customizations import check_mode, load_modes, read_project_restrictions
 from joey.app.model_choice import (
     ModelChoice,
     ModelFlags,
@@ -36,14 +37,24 @@ from joey.config.profiles import (
 )
 from joey.config.settings import (
     PRIVATE_KEYS,
+    ProjectRestrictions,
     describe_unknown_settings,
     load_settings,
     overlay_settings,
     resolve_reopened_settings,
+    restrict_settings,
 )
 from joey.content.isolated_workers import IsolatedSchemaValidator
 from joey.core.models import ToolProtocol
 from joey.core.path_access import FileScope
+from joey.core.permissions.hosts import (
+    REGISTRIES,
+    NetworkChoice,
+    NetworkOrigin,
+    join_entries,
+    list_entries,
+)
+from joey.core.permissions.policy import allow_everything
 from joey.core.redaction import strip_url_credentials
 from joey.core.settings import Limits, Profile, Settings, TaskSecrets
 from joey.engine.asks import AnswerPolicy
@@ -55,7 +66,6 @@ from joey.providers.factory import resolve_model
 from joey.storage.task_store import TaskSecretFiles
 from joey.workspace.files import LocalFiles
 
-ALLOW_EVERYTHING = "*"
 UNLIMITED = Limits()
 UNATTENDED_COMMAND_TIMEOUT_S = 600
 """Without a user, a command that waits for something must not wait for ever."""
@@ -70,6 +80,7 @@ class PermissionFlags(Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     allow_writes: bool = False
     no_sandbox: bool = False
+    network: NetworkChoice | None = None
     add_dirs: tuple[str | Path, ...] = ()
 
     def apply_to(self, settings: Settings) -> Settings:
@@ -81,6 +92,10 @@ class PermissionFlags(Struct, frozen=True, kw_only=True):
         )
         if self.no_sandbox:
             settings = structs.replace(settings, sandbox="off")
+        if self.network is not None:
+            listed = list_entries(settings.sandbox_network)
+            chosen = join_entries((REGISTRIES, *listed)) if self.network == REGISTRIES else None
+            settings = structs.replace(settings, sandbox_network=chosen or self.network)
         if self.allow_writes:
             settings = structs.replace(
                 settings, auto_approval_enabled=True, always_allow_write=True
@@ -88,19 +103,7 @@ class PermissionFlags(Struct, frozen=True, kw_only=True):
         if self.require_approval:
             return structs.replace(settings, auto_approval_enabled=False)
         if self.yes:
-            return structs.replace(
-                settings,
-                auto_approval_enabled=True,
-                always_allow_read_only=True,
-                always_allow_write=True,
-                always_allow_execute=True,
-                always_allow_mode_switch=True,
-                always_allow_subtasks=True,
-                always_allow_mcp=True,
-                allowed_mcp_tools=(ALLOW_EVERYTHING,),
-                always_allow_browser=True,
-                allowed_commands=(ALLOW_EVERYTHING,),
-            )
+            return structs.replace(allow_everything(settings), auto_approval_enabled=True)
         if self.allow:
             return structs.replace(
                 settings,
@@ -114,6 +117,10 @@ class PermissionFlags(Struct, frozen=True, kw_only=True):
         self, home: Path | None = None, env: Mapping[str, str] | None = None
     ) -> FileScope:
         """Raises WorkspaceError."""
+        if not self.add_dirs:
+            return FileScope(matches_sandbox=self.yes)
+        from joey.app.added_directories import resolve_added_directories
+
         added = resolve_added_directories(self.add_dirs, *resolve_home_and_env(home, env))
         return FileScope(added_directories=added, matches_sandbox=self.yes)
 
@@ -140,14 +147,13 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     secrets: TaskSecrets | None = None,
     allow_writes: bool = False,
     no_sandbox: bool = False,
+    network: NetworkChoice | None = None,
     add_dirs: tuple[str | Path, ...] = (),
+    record: bool = False,
 ) -> ResolvedTaskOptions:
-    """What a user's flags and files ask for. `earlier` is what a task that is resumed worked with:
-    it stays with its model and address unless the flags name others. `secrets` are kept outside its
-    folder; a task on disk needs none. Raises ConfigError: settings, profiles, keys or the mode's
-    name; WorkspaceError: the folder cannot be worked in, or another cannot be added to it."""
-    home, env = resolve_home_and_env(home, env)
-    workspace = resolve_workspace(workspace)
+    """What flags and files ask for. A resumed task stays with the model of `earlier` unless
+    flags name another; `secrets` are those of one that is not on disk. Raises UserError."""
+    (home, env), workspace = resolve_home_and_env(home, env), resolve_workspace(workspace)
     permissions = PermissionFlags(
         yes=yes,
         require_approval=require_approval,
@@ -155,21 +161,22 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         deny=deny,
         allow_writes=allow_writes,
         no_sandbox=no_sandbox,
+        network=network,
         add_dirs=add_dirs,
     )
-    settings = permissions.apply_to(_load_run_settings(home, unattended=policy is not None))
-    file_scope = permissions.build_file_scope(home, env)
+    own_settings = _load_run_settings(home, unattended=policy is not None, record=record)
+    settings = permissions.apply_to(own_settings)
     check_mode(mode, lambda: load_modes(workspace, home, env, settings))
     flags = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
-    if secrets is None and isinstance(earlier, TaskMetadata):
-        secrets = TaskSecretFiles(home).load(earlier.id)
-    choice = choose_model(flags, earlier, load_profiles(home), env, secrets)
+    known = secrets or _load_task_secrets(earlier, home)
+    choice = choose_model(flags, earlier, load_profiles(home), env, known)
     require_known_price(choice.profile, limits, home)
     return ResolvedTaskOptions(
         workspace=workspace,
         profile=choice.profile,
         settings=settings,
-        file_scope=file_scope,
+        file_scope=permissions.build_file_scope(home, env),
+        network_origin=NetworkOrigin(own_settings.sandbox_network, network is not None),
         mode=mode,
         protocol=protocol or (choice.profile.protocol if earlier is None or profile else None),
         limits=limits,
@@ -178,6 +185,10 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         route=choice.route,
         secrets=choice.secrets,
     )
+
+
+def _load_task_secrets(earlier: StoredModel | None, home: Path) -> TaskSecrets | None:
+    return TaskSecretFiles(home).load(earlier.id) if isinstance(earlier, TaskMetadata) else None
 
 
 def resolve_options(
@@ -212,10 +223,19 @@ def resolve_options(
         settings = structs.replace(settings, profile_thresholds=thresholds)
     if previous and previous.is_explicit:
         route = structs.replace(route, is_explicit=True)  # once chosen for the task, it stays so
+    restrictions = read_project_restrictions(LocalFiles(workspace), home, env)
+    origin = options.network_origin or NetworkOrigin(is_pinned=options.settings is not None)
+    restrict = partial(_restrict, restrictions, options.restrict_settings)
     resolved = {
         "workspace": workspace,
         "profile": profile,
-        "settings": apply_project_restrictions(LocalFiles(workspace), home, env, settings),
+        "settings": restrict(settings),
+        "restrict_settings": restrict,
+        "network_origin": structs.replace(
+            origin,
+            is_pinned=origin.is_pinned or "sandboxNetwork" in stored.configuration,
+            ceiling=restrictions.allowed_network or "all",
+        ),
         "route": route,
     }
     return ResolvedTaskOptions(**{**structs.asdict(options), **resolved})
@@ -248,8 +268,10 @@ def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str
     return (*filter(None, (about_profiles,)), *describe_unknown_settings(home))
 
 
-def _load_run_settings(home: Path, *, unattended: bool) -> Settings:
+def _load_run_settings(home: Path, *, unattended: bool, record: bool) -> Settings:
     settings = load_settings(home)
+    if record:
+        settings = structs.replace(settings, record_requests=True)
     if unattended and not settings.command_execution_timeout:
         return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_TIMEOUT_S)
     return settings
@@ -266,44 +288,13 @@ def require_known_price(profile: Profile, limits: Limits, home: Path) -> None:
         )
 
 
-def resolve_added_directories(
-    names: Sequence[str | Path], home: Path, env: Mapping[str, str]
-) -> tuple[Path, ...]:
-    """The directories of `--add-dir`, resolved. Raises WorkspaceError: one is no directory, or
-    holds more than a project."""
-    if not names:
-        return ()
-    import tempfile  # few runs come here, and it is slow to load
-
-    protected = (resolve_user_home(env), home, tempfile.gettempdir())
-    user_home, joey_directory, temp_directory = (Path(os.path.realpath(each)) for each in protected)
-    found: dict[Path, None] = {}
-    for name in names:
-        directory = Path(os.path.realpath(Path(name).expanduser()))
-        if problem := _explain_rejected_directory(
-            directory, user_home, joey_directory, temp_directory
-        ):
-            raise WorkspaceError(f"--add-dir {name}: {problem}.")
-        found[directory] = None
-    return tuple(found)
-
-
-def _explain_rejected_directory(
-    directory: Path, user_home: Path, joey_directory: Path, temp_directory: Path
-) -> str:
-    if not directory.exists():
-        return "there is no such directory"
-    if not directory.is_dir():
-        return "it is not a directory"
-    if directory == user_home:
-        return "it is your home directory, with your keys and start-up files; add one inside it"
-    if user_home.is_relative_to(directory):
-        return "it contains your home directory; add a directory inside that"
-    if directory.is_relative_to(joey_directory) or joey_directory.is_relative_to(directory):
-        return "joey keeps its own files there (JOEY_HOME)"
-    if temp_directory.is_relative_to(directory):
-        return "joey keeps temporary files of its tasks there; add a directory inside it"
-    return ""
+def _restrict(
+    project: ProjectRestrictions,
+    further: Callable[[Settings], Settings] | None,
+    settings: Settings,
+) -> Settings:
+    restricted = restrict_settings(settings, project)
+    return restricted if further is None else further(restricted)
 
 
 def check_stored_workspace(directory: Path, home: Path, env: Mapping[str, str]) -> Path:
@@ -383,6 +374,7 @@ def build_new_options(
         workspace=workspace,
         profile=base.profile,
         settings=settings,
+        network_origin=NetworkOrigin(user_settings.sandbox_network),
         route=base.route,
         limits=limits,
     )
@@ -414,8 +406,12 @@ def build_resume_options(
     """Options for opening a task again, with these laid over its own. Raises ConfigError."""
     parsed = _split_client_configuration(values, home)
     preferences = ConfigStore(home)
-    settings = _overlay_settings(preferences.load_settings(), parsed, workspace, home, env)
-    options = _apply_client_settings(TaskOptions(workspace=workspace), settings, parsed)
+    user_settings = preferences.load_settings()
+    settings = _overlay_settings(user_settings, parsed, workspace, home, env)
+    origin = NetworkOrigin(user_settings.sandbox_network)
+    options = _apply_client_settings(
+        TaskOptions(workspace=workspace, network_origin=origin), settings, parsed
+    )
     if parsed.profile_name is not None:
         base = choose_user_model(parsed.profile_name, preferences.load_profiles(), env)
     elif parsed.profile_keys:
@@ -469,9 +465,13 @@ def _apply_client_settings(
     secrets = options.secrets
     if private:
         secrets = structs.replace(secrets or TaskSecrets(), settings=private)
+    origin = options.network_origin
+    if origin is not None and "sandboxNetwork" in parsed.settings:
+        origin = structs.replace(origin, is_pinned=True)
     return structs.replace(
         options,
         settings=settings,
+        network_origin=origin,
         mode=parsed.mode or options.mode,
         secrets=secrets,
         configuration={

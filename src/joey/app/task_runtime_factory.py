@@ -19,9 +19,10 @@ from joey.app.mcp_pool import McpServerPool
 from joey.app.model_choice import find_key_source, open_model_catalog
 from joey.app.options import require_known_price
 from joey.app.sandbox import build_boundary, build_sandbox, find_likely_sandbox
-from joey.config.config_store import SettingsRuleStore
+from joey.config.config_store import LiveNetwork
 from joey.config.model_memory import ServedModelStore, ToolSupportStore
 from joey.config.profiles import choose_profile, load_profiles
+from joey.config.rule_store import UserRuleStore
 from joey.content.code_index import WorkspaceIndexPool
 from joey.content.diagnostics import LocalDiagnostics
 from joey.content.isolated_workers import (
@@ -30,7 +31,9 @@ from joey.content.isolated_workers import (
     WebPageFetcher,
 )
 from joey.content.outlines import OutlineExtractor
-from joey.core.settings import Settings
+from joey.core.permissions.hosts import NetworkOrigin
+from joey.core.permissions.policy import FILTERING_LEVELS
+from joey.core.settings import Profile, Settings
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, ModeProviders, TaskRuntime
 from joey.execution.bash_grammar import BashGrammar
@@ -39,7 +42,8 @@ from joey.execution.hooks import HookEnvironment, LocalHooks
 from joey.execution.terminal import LocalTerminal, find_shell
 from joey.ports.content import CodeIndex
 from joey.ports.execution import Sandbox
-from joey.ports.model import Provider
+from joey.ports.extensions import RuleStore
+from joey.ports.model import Provider, RequestRecorder
 from joey.ports.tool_context import Capabilities
 from joey.ports.workspace import Files
 from joey.providers.catalog import PROVIDER_SPECS
@@ -54,6 +58,7 @@ from joey.workspace.listing import list_indexable_files
 from joey.workspace.search import LocalSearch
 
 if TYPE_CHECKING:
+    from joey.app.request_recording import TaskRequestRecorder
     from joey.engine.result_schema import ResultValidator
 
 
@@ -70,6 +75,23 @@ class CapabilityFactory:
         self.tool_support = ToolSupportStore(home) if persistent else None
         self._index_pool = WorkspaceIndexPool(home, persistent=persistent)
         self._checkpoint_pool = CheckpointStorePool(home, persistent=persistent)
+        self._request_recorders: list[TaskRequestRecorder] = []
+
+    async def close(self) -> None:
+        """After the last task is closed."""
+        for recorder in self._request_recorders:
+            await recorder.close()
+
+    def get_request_recorder(self, settings: Settings, profile: Profile) -> RequestRecorder | None:
+        """The one that all tasks share, or a new one after that failed."""
+        if not settings.record_requests or not self._is_persistent:
+            return None
+        if not self._request_recorders or self._request_recorders[-1].failure:
+            from joey.app.request_recording import TaskRequestRecorder
+
+            self._request_recorders.append(TaskRequestRecorder(self._home))
+        self._request_recorders[-1].add_profile(profile)
+        return self._request_recorders[-1]
 
     def build(self, options: ResolvedTaskOptions, files: LocalFiles) -> Capabilities:
         home, env, settings = self._home, self._env, options.settings
@@ -78,7 +100,7 @@ class CapabilityFactory:
             documents=IsolatedDocumentReader(files),
             customizations=load_customizations(files, home, env, settings, options.trust_root),
             hooks=build_hooks(files, home, env, settings, options.trust_root),
-            rule_store=SettingsRuleStore(home),
+            rule_store=UserRuleStore(home, options.trust_root or options.workspace),
             tool_support=self.tool_support,
             repository=GitRepository(options.workspace),
             worktrees=features.open_worktrees(files.root, home) if self._is_persistent else None,
@@ -128,11 +150,12 @@ def build_runtime(
 ) -> TaskRuntime:
     sandbox, files = _build_sandbox_and_files(options, home, env)
     search = LocalSearch(files)
-    http_client = build_http_client(options.profile, env)
+    recorder = capabilities.get_request_recorder(options.settings, options.profile)
+    found_capabilities = capabilities.build(options, files)
     return TaskRuntime(
         provider=make_provider(
             options.profile,
-            http_client,
+            build_http_client(options.profile, env, recorder),
             options.route,
             overrides=open_model_catalog(home),
             served_models=capabilities.served_models,
@@ -146,17 +169,39 @@ def build_runtime(
         environment=LocalEnvironment(files, search),
         clock=SystemClock(),
         settings=options.settings,
+        network=_build_network(options, home, found_capabilities.rule_store),
+        restrict_settings=options.restrict_settings or (lambda settings: settings),
         find_sandbox=partial(find_likely_sandbox, options.settings),
         file_scope=options.file_scope,
         limits=options.limits,
         route=options.route,
         base_url=options.profile.base_url,
+        request_gate=options.request_gate,
+        request_recorder=recorder,
         mode_providers=_build_mode_providers(options, capabilities, home, env),
         system_prompt=options.system_prompt,
         result_validator=_build_result_validator(options),
         tool_set_cache=capabilities.server_pool.tool_set_cache,
-        capabilities=capabilities.build(options, files),
+        capabilities=found_capabilities,
     )
+
+
+def _build_network(
+    options: ResolvedTaskOptions, home: Path, rule_store: RuleStore | None
+) -> LiveNetwork:
+    settings = options.settings
+    return LiveNetwork(
+        home,
+        settings.sandbox_network,
+        options.network_origin or NetworkOrigin(),
+        lambda: () if rule_store is None else _read_hosts(rule_store),
+        lambda: find_likely_sandbox(settings) in FILTERING_LEVELS,
+    )
+
+
+def _read_hosts(rule_store: RuleStore) -> tuple[str, ...]:
+    rules = rule_store.read_directory_rules()
+    return tuple(rule.text for rule in rules if rule.setting == "sandboxNetwork")
 
 
 def _build_sandbox_and_files(
@@ -207,7 +252,7 @@ def _build_mode_providers(
         require_known_price(chosen, options.limits, home)
         return make_provider(
             chosen,
-            build_http_client(chosen, env),
+            build_http_client(chosen, env, capabilities.get_request_recorder(settings, chosen)),
             overrides=open_model_catalog(home),
             served_models=capabilities.served_models,
             refusal_memory=capabilities.tool_support,

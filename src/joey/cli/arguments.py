@@ -63,6 +63,17 @@ class CliArgumentParser(argparse.ArgumentParser):
         return f"; did you mean {near}?" if near else ""
 
 
+class TrailingCommandParser(CliArgumentParser):
+    def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
+        """What follows `--` is another program's command line, whatever it looks like."""
+        end = args.index("--") if "--" in args else len(args)
+        arguments = super().parse_args(args[:end])
+        arguments.command_line = [*getattr(arguments, "command_line", ()), *args[end + 1 :]]
+        if arguments.command_line and arguments.action not in ("add", "explain", "run"):
+            self.error(f"{self.prog} {arguments.action} takes no command after --")
+        return arguments
+
+
 class SubcommandParser(CliArgumentParser):
     """Of one action of a command: its words and flags may stand in any order, and what it does
     not know is its own to complain about."""
@@ -140,6 +151,8 @@ class Command(NamedTuple):
     epilog: str | None = None
     parser_class: type[CliArgumentParser] = CliArgumentParser
     action_class: type[CliArgumentParser] = SubcommandParser
+    default_action: str = "list"
+    """Where there is an action of this name."""
 
 
 def build_parser(name: str, command: Command) -> CliArgumentParser:
@@ -149,7 +162,8 @@ def build_parser(name: str, command: Command) -> CliArgumentParser:
     add_arguments(parser, command.arguments)
     if not command.actions:
         return parser
-    parser.default_action = "list" if "list" in command.actions else ""
+    if command.default_action in command.actions:
+        parser.default_action = command.default_action
     actions = parser.add_subparsers(
         dest="action",
         required=True,
@@ -191,6 +205,13 @@ def parse_duration(text: str) -> float:
     if match is None or float(match[1]) <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90, 90s, 10m or 1h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def parse_age(text: str) -> int:
+    """In milliseconds."""
+    if (match := _RELATIVE_TIME_RE.fullmatch(text)) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 36h, 30d or 4w")
+    return int(match[1]) * {"m": 1, "h": 60, "d": 1440, "w": 10080}[match[2]] * 60_000
 
 
 def parse_time_ms(text: str) -> int:

@@ -51,6 +51,7 @@ commands (joey help COMMAND has the options of each):
     doctor        what is found, what is missing, what to do
     profiles      ways to reach a model, with their keys
     models        which models there are to choose from
+    import        settings of Roo Code, Zoo Code or Kilo Code
     completion    commands, flags and values with the tab key of your shell
   earlier work
     tasks         list, search, show, export, import, rewind, fork, delete
@@ -64,7 +65,12 @@ commands (joey help COMMAND has the options of each):
   in other places
     serve         tasks over WebSocket and in the browser
     attach        look at a task of a server, and answer it
-    acp           tasks in an editor: the Agent Client Protocol"""
+    acp           tasks in an editor: the Agent Client Protocol
+    proxy         record what any AI client sends, and what it gets back
+  many tasks
+    batch         run a list of tasks, with results, patches and budgets
+    worker        drive tasks of a batch, in as many processes as you start
+    store         keep tasks in a database that several hosts share"""
 
 _HELP_EPILOG = """\
 exit codes:
@@ -120,6 +126,8 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         )
     if arguments.input_format == "stream-json":
         _check_stream_arguments(arguments)
+    if arguments.record and arguments.ephemeral:
+        raise UsageError("--ephemeral keeps nothing, so there is nothing to record")
     if not arguments.continue_ and not arguments.resume:
         if arguments.fork:
             raise UsageError("--fork needs the task to copy: -c, or -r ID")
@@ -206,6 +214,7 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
             REPEATABLE,
         ),
         ("--ephemeral", "keep nothing of this task"),
+        ("--record", "record its requests and replies (see joey proxy list); keys are left out"),
     ),
     "model": (
         *MODEL_FLAGS,
@@ -240,6 +249,13 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
             REPEATABLE,
         ),
         ("--deny", "commands that begin like this never run (repeatable)", "PATTERN", REPEATABLE),
+        (
+            "--network",
+            "what sandboxed commands reach: off, registries (those that this machine's package"
+            " managers and git remotes are configured with) or all",
+            "off|registries|all",
+            {"choices": ("off", "registries", "all")},
+        ),
         ("--no-sandbox", "do not confine commands: what they may do is what you may do"),
     ),
     "limits": (
@@ -278,15 +294,37 @@ _SUGGESTED_COMMANDS = {
     "completion": "joey completion --help",
     "permissions": "joey permissions --help",
     "serve": "joey serve",
+    "proxy": "joey proxy",
     "help": "joey --help",
     "version": "joey --version",
 }
+_PEER_COMMANDS = {
+    "auth": "joey profiles add NAME --provider PROVIDER",
+    "chat": "joey",
+    "init": 'joey "write an AGENTS.md for this project"',
+    "list": "joey tasks list",
+    "login": "joey profiles add NAME --provider PROVIDER",
+    "logout": "joey profiles remove NAME",
+    "resume": "joey -c",
+    "sessions": "joey tasks list",
+    "status": "joey doctor",
+    "update": "uv tool upgrade joey",
+    "upgrade": "uv tool upgrade joey",
+}
+"""Commands of other agents, and what does the same here."""
 _TASK_ACTIONS = ("list", "show", "export")
 _TASK_ID_RE = compile_regex(r"[0-9a-f-]{4,}")
 
 
 def suggest_command(argv: Sequence[str]) -> str | None:
     """The command that these arguments probably stand for; None for a prompt."""
+    match argv:
+        case [word] if word in _PEER_COMMANDS:
+            return _PEER_COMMANDS[word]
+        case ["exec" | "run", *prompt]:
+            return f"joey -p {shlex.quote(' '.join(prompt) or 'PROMPT')}"
+        case ["resume", task] if _TASK_ID_RE.fullmatch(task):
+            return f"joey -r {task}"
     if not 1 <= len(argv) <= 3 or any(" " in word or word.startswith("-") for word in argv):
         return None
     name = find_closest_name(argv[0], _SUGGESTED_COMMANDS)

@@ -56,6 +56,7 @@ _PROVIDER_FAILURE_EXIT_CODES = {
     ProviderFailureKind.AUTH: ExitCode.CONFIGURATION,
     ProviderFailureKind.NOT_FOUND: ExitCode.CONFIGURATION,
     ProviderFailureKind.TOOLS_REFUSED: ExitCode.CONFIGURATION,
+    ProviderFailureKind.OUT_OF_MEMORY: ExitCode.CONFIGURATION,
     ProviderFailureKind.QUOTA: ExitCode.CONFIGURATION,
     ProviderFailureKind.RATE_LIMIT: ExitCode.TRY_AGAIN,
     ProviderFailureKind.OVERLOAD: ExitCode.TRY_AGAIN,

@@ -348,8 +348,10 @@ class TaskRenderer:
                 self._print_note(f"  asks because {to_one_line(view.reason, 200)}")
             if view.confinement:
                 self._print_note(f"  {view.confinement}")
-            for rule in (each.full_label for each in view.choices if each.rule):
-                self._print_note(f"  {_shorten(phrases.lower_first(rule), MAX_ALWAYS_RULE_CHARS)}")
+            for choice in view.choices:
+                if choice.rule or choice.answer.network:
+                    label = _shorten(phrases.lower_first(choice.full_label), MAX_ALWAYS_RULE_CHARS)
+                    self._print_note(f"  {choice.word}: {label}")
         if question := questions.format_question(view):
             self.print(f"\n{question}", "bold")
         self._writer.print_prompt(questions.format_answer_hint(view))

@@ -69,15 +69,20 @@ def _run_catching_errors(argv: Sequence[str] | None) -> int:
         return ExitCode.FAILED
 
 
-def _run_command(arguments: argparse.Namespace) -> ExitCode:
+_MODULES_BY_COMMAND = {"import": "settings_import"}
+"""Of commands whose names cannot be those of modules."""
+
+
+def _run_command(arguments: argparse.Namespace) -> int:
     from joey.cli.logs import configure_logging
 
     configure_logging(debug=arguments.debug and arguments.command != "serve")
     match arguments.command:
         case str(name) if name in COMMAND_NAMES:
             # `joey NAME` is `run_NAME` of `joey.cli.commands.NAME`; no other is loaded.
-            command = getattr(import_module(f"joey.cli.commands.{name}"), f"run_{name}")
-            return ExitCode(command(arguments))
+            module = _MODULES_BY_COMMAND.get(name, name)
+            command = getattr(import_module(f"joey.cli.commands.{module}"), f"run_{name}")
+            return int(command(arguments))
         case _ if _is_interactive(arguments):
             return _run_interactive(arguments)
         case _ if arguments.input_format == "stream-json":

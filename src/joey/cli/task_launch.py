@@ -126,15 +126,23 @@ async def apply_schema_flag(
     given = arguments.json_schema
     if given is None:
         return options
-    is_written_out = given.lstrip().startswith("{")
-    data = given.encode("utf-8", "replace") if is_written_out else _read_schema_file(given)
     try:
-        document = _decode_schema(data, "--json-schema" if is_written_out else given)
-        return await add_result_schema(options, document)
+        return await add_result_schema(options, load_schema_flag(given))
     except ConfigError as error:
-        if is_written_out:
+        if _is_written_out(given):
             raise UsageError(str(error)) from error
         raise
+
+
+def load_schema_flag(given: str) -> object:
+    """The document of `--json-schema`. Raises UsageError, ConfigError."""
+    is_written_out = _is_written_out(given)
+    data = given.encode("utf-8", "replace") if is_written_out else _read_schema_file(given)
+    return _decode_schema(data, "--json-schema" if is_written_out else given)
+
+
+def _is_written_out(given: str) -> bool:
+    return given.lstrip().startswith("{")
 
 
 def _check_base_url(url: str | None, provider: str | None) -> None:
@@ -172,6 +180,7 @@ def _build_options(
         ),
         policy=policy,
         system_prompt=_read_system_prompt(arguments.system_prompt_file),
+        record=arguments.record,
     )
 
 
@@ -183,6 +192,7 @@ def build_permission_flags(arguments: Namespace) -> PermissionFlags:
         deny=tuple(arguments.deny),
         allow_writes=arguments.allow_writes,
         no_sandbox=arguments.no_sandbox,
+        network=arguments.network,
         add_dirs=tuple(arguments.add_dir),
     )
 

@@ -347,6 +347,10 @@ class RemoteSession(TaskMirror):
             text=answer.text or None,
             images=list(answer.images) or None,
             always=answer.always or None,
+            scope=answer.scope,
+            network=answer.network or None,
+            hosts=answer.hosts or None,
+            stop=answer.stop or None,
         )
         data = await self._request("respond", self.id, given)
         return bool(data["accepted"])

@@ -32,6 +32,7 @@ _PROVIDER_FAILURE_TEXTS = {
     ProviderFailureKind.CONTEXT_OVERFLOW: "failed: the conversation is longer than the model "
     "can take",
     ProviderFailureKind.TOOLS_REFUSED: "failed: the model takes no tools; use --protocol xml",
+    ProviderFailureKind.OUT_OF_MEMORY: "failed: the server has too little memory for the model",
     ProviderFailureKind.QUOTA: "failed: the account has no credit left",
     ProviderFailureKind.RATE_LIMIT: "failed: the provider gets too many requests; try again",
     ProviderFailureKind.OVERLOAD: "failed: the provider is in trouble; try again",

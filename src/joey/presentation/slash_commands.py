@@ -57,9 +57,9 @@ BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
     BuiltInCommand("mcp", "MCP servers"),
     BuiltInCommand(
         "permissions",
-        "what joey may do without asking",
+        "what joey may do without asking; what you allowed, to revoke it",
         takes_argument=True,
-        arguments_hint="[ask]",
+        arguments_hint="[ask|edits|all|revoke]",
     ),
     BuiltInCommand("skills", "skills, and commands of your own"),
     BuiltInCommand("doctor", "what is found, what is missing"),

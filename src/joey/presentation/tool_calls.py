@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from joey.core.events import AskOpened, ToolStarted
-from joey.core.text import sanitize, split_lines
+from joey.core.text import reveal, sanitize, split_lines
 from joey.core.tool_calls import CallKind, ToolCallSummary, get_summary
 from joey.presentation.text import Piece, to_one_line
 
@@ -24,7 +24,7 @@ def render_call_card(event: ToolStarted | AskOpened, *, is_ask: bool) -> list[Pi
     summary = get_summary(event)
     shown = render_headline(summary, event.text, event.path)
     change = event.diff or summary.diff
-    lines = split_lines(sanitize(change or summary.message or ""))
+    lines = split_lines(reveal(change or summary.message or ""))
     limit = MAX_ASK_DIFF_LINES if is_ask else MAX_DIFF_LINES
     for line in lines[:limit]:
         shown += [("\n", ""), (f"  {line}", _get_diff_style(line) if change else "")]
@@ -36,7 +36,7 @@ def render_call_card(event: ToolStarted | AskOpened, *, is_ask: bool) -> list[Pi
 def render_headline(summary: ToolCallSummary, command: str, directory: str | None) -> list[Piece]:
     """A command is shown whole, and so are arguments: a user decides about them."""
     if summary.kind is CallKind.EXECUTE:
-        shown = [("$ ", "bold cyan"), (sanitize(command).replace("\n", "\n  "), "bold")]
+        shown = [("$ ", "bold cyan"), (reveal(command).replace("\n", "\n  "), "bold")]
         return [*shown, (f"\n  (in {sanitize(directory)})", "dim")] if directory else shown
     details = filter(None, (summary.subject, summary.arguments))
     return [

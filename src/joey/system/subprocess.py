@@ -135,6 +135,11 @@ def run_in_terminal(command: Sequence[str], env: Mapping[str, str] | None = None
     return subprocess.call(command, env=env)
 
 
+def start_in_terminal(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """The same without waiting for its end. Raises OSError, ValueError."""
+    return subprocess.Popen(command, env=env)
+
+
 class Process(asyncio.SubprocessTransport):
     """A running program, the leader of its own session. Until `close` it stays unreaped, and its
     number is that of its group and no other, unless `reaps_at_exit`: for a program whose children
@@ -380,8 +385,10 @@ _PROC_ROOT = Path("/proc")
 """In the fourth column of /proc/net/tcp."""
 _POLL_INTERVAL_S = 0.02
 _MAX_KILL_ROUNDS = 100
-_MAX_LOOKS_AT_EXEC = 50
-_EXEC_PAUSE_S = 0.001
+_MAX_LOOKS = 50
+_LOOK_INTERVAL_S = 0.001
+_UNMARKED_TIMEOUT_S = 2.0
+_MAX_ENVIRONMENT_BYTES = 8 * 1024**2
 _KERNEL_THREADS_PARENT = 2
 _ENVIRONMENT_FIELDS = slice(47, 49)
 """Of `/proc/PID/stat`, after the name: where the environment starts and ends."""
@@ -398,12 +405,12 @@ def find_processes(
     marker: str,
     leader: int | None = None,
     reaped: bool = False,
-    in_exec: set[int] | None = None,
+    unmarked: set[int] | None = None,
 ) -> list[int]:
     """The live processes that bear `marker` (or, if it ends with `.`, one that begins with it), and
     those of the session that `leader` opened. `reaped` says that the leader has ended: if its
-    number is in use again, then by a stranger. `in_exec` is filled with processes that are becoming
-    other programs: until they have, they show no mark."""
+    number is in use again, then by a stranger. `unmarked` is filled with processes that are
+    becoming other programs, or ending: until they have, they show no mark."""
     if not (_PROC_ROOT / "self" / "stat").exists():
         return [] if leader is None or not process_group_exists(leader) else [-leader]
     stats = _read_process_stats()
@@ -413,7 +420,7 @@ def find_processes(
         stat.pid
         for stat in stats
         if (leader is not None and leader in (stat.group_id, stat.session_id))
-        or _has_marker(stat, marker.encode(), in_exec)
+        or _has_marker(stat, marker.encode(), unmarked)
     }
     children: dict[int, list[int]] = {}
     for stat in stats:
@@ -447,16 +454,21 @@ def send_signal_to_group(leader: int, number: signal.Signals) -> None:
 
 def kill_marked_processes(marker: str) -> None:
     """SIGKILL to all that bear the mark, and to what they start meanwhile."""
-    looks_left = _MAX_LOOKS_AT_EXEC
+    looks = 0
+    unmarked_before: set[int] = set()
+    deadline = time.monotonic() + _UNMARKED_TIMEOUT_S
     for _ in range(_MAX_KILL_ROUNDS):
-        in_exec: set[int] = set()
-        if pids := find_processes(marker, in_exec=in_exec):
-            send_signal(pids, signal.SIGKILL)
-        elif looks_left and in_exec:
-            looks_left -= 1
-            time.sleep(_EXEC_PAUSE_S)
-        else:
-            return
+        unmarked: set[int] = set()
+        while not (pids := find_processes(marker, unmarked=unmarked)):
+            looks += 1
+            # A process may be preempted while it shows no mark, or take long to end, so one that
+            # stays so is waited for; others, strangers as a rule, are looked at a few times.
+            awaited = unmarked if looks <= _MAX_LOOKS else unmarked & unmarked_before
+            if not awaited or time.monotonic() > deadline:
+                return
+            unmarked, unmarked_before = set(), unmarked
+            time.sleep(_LOOK_INTERVAL_S)
+        send_signal(pids, signal.SIGKILL)
 
 
 def kill_child_process_groups() -> None:
@@ -506,12 +518,14 @@ def _read_process_stats() -> list[_ProcessStat]:
     return stats
 
 
-def _has_marker(process: _ProcessStat, marker: bytes, in_exec: set[int] | None) -> bool:
+def _has_marker(process: _ProcessStat, marker: bytes, unmarked: set[int] | None) -> bool:
+    environment = b""
+    path = f"/proc/{process.pid}/environ"
     try:
-        with open(f"/proc/{process.pid}/environ", "rb") as file:  # noqa: PTH123
-            environment = file.read()
-        if not environment and in_exec is not None and _is_in_exec(process):
-            in_exec.add(process.pid)
+        with suppress(ProcessLookupError), open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            environment = file.read(_MAX_ENVIRONMENT_BYTES)  # at once: it may call exec meanwhile
+        if not environment and unmarked is not None and _is_in_exec_or_ending(process):
+            unmarked.add(process.pid)
     except OSError:
         return False  # It ended meanwhile, or belongs to another user.
     marks = (b"\0" + environment).partition(_MARKER_VARIABLE_PREFIX)[2].partition(b"\0")[0]
@@ -521,8 +535,8 @@ def _has_marker(process: _ProcessStat, marker: bytes, in_exec: set[int] | None) 
     )
 
 
-def _is_in_exec(process: _ProcessStat) -> bool:
-    """Whether a process that shows no environment has just none, or will show it in a moment.
+def _is_in_exec_or_ending(process: _ProcessStat) -> bool:
+    """Whether a process that shows no environment will show one in a moment, or did until now.
     Raises OSError."""
     if _KERNEL_THREADS_PARENT in (process.pid, process.parent_pid):
         return False

@@ -1,12 +1,10 @@
 """Argument parsers of the commands, built from one table each.
 
-Parsers are apart from the commands, whose modules load the engine: `joey --help` and a misspelt
-flag must not wait for that.
+They are apart from the commands, whose modules load the engine: `--help` must not wait for that.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -18,11 +16,13 @@ from joey.cli.arguments import (
     CliArgumentParser,
     Command,
     Row,
+    TrailingCommandParser,
     build_parser,
     parse_count,
     parse_port,
     parse_time_ms,
 )
+from joey.cli.commands.proxy_parsers import PROXY
 
 _CONFIG_EXAMPLES = """\
 examples:
@@ -43,6 +43,13 @@ examples:
 
 A key is never taken from the command line, which others can read. Without one
 in the profile, the provider's variable is used."""
+_IMPORT_EXAMPLES = """\
+examples:
+  joey import ~/Downloads/roo-code-settings.json
+  joey import --roo --dry-run            what the newest export would change
+
+Tasks of Roo Code are imported with joey tasks import --roo. What is here
+already stays: a different profile of the same name is stored as NAME-roo."""
 _COMPLETION_INSTRUCTIONS = """\
 to install it:
   bash  joey completion bash > ~/.local/share/bash-completion/completions/joey
@@ -79,20 +86,8 @@ examples:
   joey tasks import --roo --dry-run      what Roo Code has on this machine"""
 
 
-class TrailingCommandParser(CliArgumentParser):
-    def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
-        """What follows `--` is another program's command line, whatever it looks like."""
-        end = args.index("--") if "--" in args else len(args)
-        arguments = super().parse_args(args[:end])
-        arguments.command_line = [*getattr(arguments, "command_line", ()), *args[end + 1 :]]
-        if arguments.command_line and arguments.action not in ("add", "explain"):
-            self.error(f"{self.prog} {arguments.action} takes no command after --")
-        return arguments
-
-
 _YES = ("-y --yes", "do not ask")
-_JSON_ARRAY = ("--json", "as a JSON array")
-_JSON_OBJECT = ("--json", "as a JSON object")
+_JSON_ARRAY, _JSON_OBJECT = ("--json", "as a JSON array"), ("--json", "as a JSON object")
 _OTHER_WORKSPACE = ("-w --workspace", "of this folder instead", "DIR")
 _EFFECTIVE_WORKSPACE = ("-w --workspace", "for this folder instead", "DIR")
 _SETTING = ("key", "the name of a setting, such as sandbox", "KEY")
@@ -330,6 +325,12 @@ _HYPOTHETICAL_RULES: Sequence[Row] = (
     ("--allow-writes", "as if files may be changed"),
     ("--add-dir", "with this directory too", "DIR", REPEATABLE),
     ("--deny", "with this rule too", "PATTERN", REPEATABLE),
+    (
+        "--network",
+        "as if commands reached these",
+        "off|registries|all",
+        {"choices": ("off", "registries", "all")},
+    ),
     ("--no-sandbox", "as if commands were not sandboxed"),
 )
 """As a run would have them."""
@@ -501,6 +502,20 @@ _COMMANDS = {
             DEBUG,
         ),
     ),
+    "import": Command(
+        "Take over settings that Roo Code, Zoo Code or Kilo Code has exported: profiles with their"
+        " keys, permissions, modes and more. Shows what would change, and asks.",
+        (
+            ("file", "the exported roo-code-settings.json", "FILE", {"nargs": "?"}),
+            ("--roo", "the newest export in your home directory, Downloads, Documents or Desktop"),
+            ("--no-keys", "leave out API keys and other secrets"),
+            ("--dry-run", "show what would change, and store nothing"),
+            _YES,
+            _JSON_OBJECT,
+            DEBUG,
+        ),
+        epilog=_IMPORT_EXAMPLES,
+    ),
     "mcp": _MCP,
     "models": Command(
         "List models: those the catalogue knows and those the server offers.",
@@ -517,6 +532,7 @@ _COMMANDS = {
     "permissions": _PERMISSIONS,
     "profiles": _PROFILES,
     "prompt": _PROMPT,
+    "proxy": PROXY,
     "serve": _SERVE,
     "tasks": _TASKS,
     "trust": Command(
@@ -533,6 +549,14 @@ _COMMANDS = {
         ),
     ),
 }
-COMMAND_PARSERS: dict[str, Callable[[], CliArgumentParser]] = {
-    name: partial(build_parser, name, command) for name, command in _COMMANDS.items()
-}
+
+
+def _build_batch_parser(name: str) -> CliArgumentParser:
+    from joey.cli.commands.batch_parsers import BATCH_COMMANDS  # few runs need it
+
+    return build_parser(name, BATCH_COMMANDS[name])
+
+
+_BATCH_PARSERS = {name: partial(_build_batch_parser, name) for name in ("batch", "worker", "store")}
+_PARSERS = {name: partial(build_parser, name, command) for name, command in _COMMANDS.items()}
+COMMAND_PARSERS: dict[str, Callable[[], CliArgumentParser]] = {**_PARSERS, **_BATCH_PARSERS}

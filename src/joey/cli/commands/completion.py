@@ -141,13 +141,18 @@ VALUE_COMPLETERS: dict[str, Callable[[CompletionContext], DescribedValues]] = {
 FILE_METAVARS: dict[str, FileCompletion] = {
     "FILE": FileCompletion.FILES,
     "FILE|JSON": FileCompletion.FILES,
+    "SESSION|FIXTURE": FileCompletion.FILES,
     "PATH": FileCompletion.FILES,
+    "ITEMS": FileCompletion.FILES,
+    "all|FILE": FileCompletion.FILES,
     "DIR": FileCompletion.DIRECTORIES,
+    "OUT": FileCompletion.DIRECTORIES,
+    "REPO": FileCompletion.DIRECTORIES,
 }
 FREE_TEXT_METAVARS = frozenset(
     """
-    ADDRESS COMMAND MESSAGE N NAME NAME=VALUE NEW ORIGIN PATTERN PROMPT SECONDS TIME URL USD WHEN
-    WORDS
+    A:B ADDRESS COMMAND ITEM_ID MESSAGE N NAME NAME=VALUE NEW ORIGIN PATTERN PORT PROMPT REF
+    OUT|URL REGEX REQUEST SECONDS SEED SESSION STATUSES TEXT TIME URL USD WHEN WORDS
     """.split()  # noqa: SIM905 (easier to read and to extend than a literal)
 ) | {"NAME: VALUE"}
 """What only the user knows."""

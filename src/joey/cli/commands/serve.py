@@ -72,9 +72,17 @@ def _build_options(arguments: Namespace) -> ServeOptions:
 
 
 def _print_address(listening: RunningServer) -> None:
-    """The first line of stdout is the link, for people and for programs that start us."""
-    print(listening.browser_url, flush=True)
-    browser = "Open the link above in a browser, or connect"
+    """The first line of stdout is the link: a program that started the server reads the token from
+    it, a user's holds a code that works once."""
+    is_terminal = sys.stdout.isatty()
+    print(listening.browser_url if is_terminal else listening.program_url, flush=True)
+    listening.connections.login_code.on_used = lambda: print(
+        f"joey: the link was used. For another browser: {listening.browser_url}",
+        file=sys.stderr,
+        flush=True,
+    )
+    link = "the link above" if is_terminal else listening.browser_url
+    browser = f"Open {link} in a browser, or connect"
     if not has_web_page():
         browser = "The web page was not built into this copy: run `make web` in joey's source."
         browser += " Programs connect"
