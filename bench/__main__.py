@@ -1,6 +1,6 @@
 """`python -m bench [adoption] [parsers] [edits] [trees] [checkpoints] [index] [tasks] [harness]
-[growth] [long] [crowd] [delegation] [fanout] [policy] [sandbox]
-[screen] [composer]`.
+[growth] [long] [crowd] [delegation] [fleet] [fanout] [policy] [sandbox]
+[screen] [composer] [proxy]`.
 
 Figures beside goals. Nothing here fails when a goal is missed: a busy machine is no defect. Read
 the figures.
@@ -18,12 +18,14 @@ from bench import (
     delegation,
     edits,
     fanout,
+    fleet,
     growth,
     harness,
     index,
     long,
     parsers,
     policy,
+    recording,
     sandbox,
     screen,
     task_list,
@@ -45,9 +47,11 @@ BENCHMARKS = {
     "crowd": crowd.main,
     "delegation": delegation.main,
     "fanout": fanout.main,
+    "fleet": fleet.main,
     "sandbox": sandbox.main,
     "screen": screen.main,
     "composer": composer.main,
+    "proxy": recording.main,
 }
 
 

@@ -19,7 +19,7 @@ END = "<!-- end of modules -->"
 ORDER = (
     *("errors", "system", "core", "ports", "tools", "engine"),
     *("providers", "storage", "execution", "workspace", "content", "config", "mcp"),
-    *("app", "client", "presentation", "cli", "tui", "server", "acp", "testing"),
+    *("app", "client", "presentation", "batch", "cli", "tui", "server", "acp", "proxy", "testing"),
 )
 """From what knows nothing else to what knows everything."""
 

@@ -17,7 +17,10 @@ class Tool(StrEnum):
 
     READS = f"`{READ}`, outside the workspace another switch; never what `.rooignore` hides"
     WRITES = f"`{WRITE}`, outside or protected another switch; never what `.rooignore` hides"
-    RUNS = f"`{EXECUTE}` and `allowedCommands`, unless `deniedCommands`; then the sandbox"
+    RUNS = (
+        f"`{EXECUTE}` and `allowedCommands`, unless `deniedCommands`; sandboxed, if it only reads,"
+        " `alwaysAllowReadOnly`; then the sandbox"
+    )
     OWN_CODE = f"`{EXECUTE}` with `*` in `allowedCommands`; of a project also trust"
     SERVERS = (
         f"`{MCP}`, and the server's `alwaysAllow` or `allowedMcpTools`; of a project also trust"
@@ -86,6 +89,7 @@ class Wire(StrEnum):
     STEERS = "steers a task; its calls are still decided by the rules"
     STARTS = "starts a task, with settings of its own where they are sent along"
     ANSWERS = "counts as your answer, once, to the question that it names or that is open"
+    GRANTS = "counts as your leave, for the task and until it is closed"
     SETTINGS = "changes your settings, profiles or keys"
     FILES = "changes files of the workspace, and history, to what they were; others' changes stay"
     ENDS = "ends a process, or removes a task for good"
@@ -126,6 +130,12 @@ WEBSOCKET: dict[str, Wire] = {
     "getModes": Wire.LOOKS,
     "getModels": Wire.LOOKS,
     "getCommands": Wire.LOOKS,
+    "getRecordings": Wire.LOOKS,
+    "getRecording": Wire.LOOKS,
+    "compareRecordedRequests": Wire.LOOKS,
+    "getPermissions": Wire.LOOKS,
+    "revokePermission": Wire.SETTINGS,
+    "setApprovalLevel": Wire.GRANTS,
     "editQueue": Wire.STEERS,
     "condenseTask": Wire.STEERS,
     "getTodos": Wire.LOOKS,
@@ -178,6 +188,7 @@ class Shell(StrEnum):
     TOKEN = "needs the token of the server, and then does what you answer"
     EDITOR = "does what the editor that started it says; the rules decide about each call"
     LISTENS = "listens on loopback; beyond it only with `--allow-remote`, and never without a token"
+    PLAYS = "listens on loopback only, and answers with recorded responses"
     ASKS = "asks first, unless `-y`"
     COPIES = "adds a task, and changes none"
     WRITES = "writes a file that you name, and replaces one only with `--force`"
@@ -186,11 +197,23 @@ class Shell(StrEnum):
     PREVIEWS = "starts the MCP servers that a task would start; asks no model"
     LOGIN = "keeps or forgets a login in a private file"
     REPAIRS = "only looks, and asks the service unless `--offline`; `--fix` tidies your own folder"
+    GRANTS = "counts as your leave, for the task and until it is closed"
     SETTINGS = "changes your own settings, profiles or keys; a key is typed unseen, or piped"
     ASKS_SERVER = (
         "only looks; asks the model's server too, unless `--offline`; `--refresh` stores a"
         " catalogue in your own folder"
     )
+    BATCH = "runs tasks of your list: the rules and your flags decide about each call"
+    WORKER = "runs tasks of a batch, with no more permissions than `--may`"
+    STORES = "makes or reads tables of a database that you name"
+    BATCH_EXPORTS = "writes a file or directory that you name"
+    BATCH_MARKS = "changes which items of a batch run next"
+    RECORDS = (
+        "listens on this machine's own addresses (beyond: `--allow-remote` and a token), passes"
+        " requests on with the client's key, and records them in a private file without keys"
+    )
+    IMPORTS = "shows what it would change in your own settings, profiles and modes, and asks"
+    FORGETS = "removes recordings of yours for good"
     TRUSTS = "shows what this folder would run, and asks; `--yes` is your answer"
 
 
@@ -198,6 +221,13 @@ COMMANDS: dict[str, Shell] = {
     "(a prompt)": Shell.TASK,
     "acp": Shell.EDITOR,
     "attach": Shell.TOKEN,
+    "batch run": Shell.BATCH,
+    "batch status": Shell.LOOKS,
+    "batch results": Shell.LOOKS,
+    "batch show": Shell.LOOKS,
+    "batch retry": Shell.BATCH_MARKS,
+    "batch cancel": Shell.BATCH_MARKS,
+    "batch export": Shell.BATCH_EXPORTS,
     "completion": Shell.LOOKS,
     "config list": Shell.LOOKS,
     "config get": Shell.LOOKS,
@@ -208,6 +238,7 @@ COMMANDS: dict[str, Shell] = {
     "demo": Shell.TASK,
     "doctor": Shell.REPAIRS,
     "mcp list": Shell.LOOKS,
+    "import": Shell.IMPORTS,
     "mcp add": Shell.SERVERS,
     "mcp remove": Shell.SERVERS,
     "mcp test": Shell.STARTS_SERVER,
@@ -226,6 +257,16 @@ COMMANDS: dict[str, Shell] = {
     "profiles use": Shell.SETTINGS,
     "profiles remove": Shell.ASKS,
     "prompt": Shell.PREVIEWS,
+    "proxy start": Shell.RECORDS,
+    "proxy run": Shell.RECORDS,
+    "proxy env": Shell.LOOKS,
+    "proxy list": Shell.LOOKS,
+    "proxy show": Shell.LOOKS,
+    "proxy diff": Shell.LOOKS,
+    "proxy report": Shell.LOOKS,
+    "proxy export": Shell.WRITES,
+    "proxy serve": Shell.PLAYS,
+    "proxy forget": Shell.FORGETS,
     "serve": Shell.LISTENS,
     "tasks list": Shell.LOOKS,
     "tasks search": Shell.LOOKS,
@@ -236,6 +277,9 @@ COMMANDS: dict[str, Shell] = {
     "tasks fork": Shell.COPIES,
     "tasks delete": Shell.ASKS,
     "trust": Shell.TRUSTS,
+    "store init": Shell.STORES,
+    "store check": Shell.STORES,
+    "worker": Shell.WORKER,
 }
 
 
@@ -328,6 +372,7 @@ SETTINGS: dict[str, Key] = {
     "customCondensingPrompt": Key.YOURS,
     "condensingProfile": Key.YOURS,
     "notifications": Key.YOURS,
+    "recordRequests": Key.YOURS,
     "understandTextCalls": Key.YOURS,
 }
 
@@ -362,6 +407,9 @@ SERVE_FLAGS: dict[str, str] = {
 }
 
 VARIABLES: dict[str, str] = {
+    "JOEY_ITEM": "set for the commands of a batch's item: its id",
+    "JOEY_ATTEMPT": "set for the commands of a batch's item: its attempt",
+    "JOEY_STORE": "of the process: the database of your tasks, never passed on",
     "JOEY_HOME": "of the process: where everything of yours lies",
     "JOEY_PLAIN": "of the process: a conversation line by line instead of the screen",
     "JOEY_TOKEN": "of the process: the server's token, never passed on",

@@ -438,6 +438,9 @@ REQUIREMENTS: dict[str, Requirement] = {
     "engine:calls:rejection": Requirement(
         "D13", "A user's rejection skips the calls after it, each with a result of its own."
     ),
+    "engine:calls:rejection-stops": Requirement(
+        "D13", "A rejection that stops ends the run, subtasks included, until a message comes."
+    ),
     "engine:calls:malformed": Requirement(
         "D14", "A malformed call gets an error result and the others still run."
     ),
@@ -755,6 +758,9 @@ REQUIREMENTS: dict[str, Requirement] = {
         "security, evidence",
         "No hostile command that runs unasked does harm; of harmless ones 95 in 100 run unasked.",
     ),
+    "permissions:commands:reading": Requirement(
+        "security P2", "Sandboxed commands that only read run unasked, and start no helpers of git."
+    ),
     "permissions:commands:protected": Requirement(
         "security K3", "A command that would change a protected file asks, through links too."
     ),
@@ -810,7 +816,15 @@ REQUIREMENTS: dict[str, Requirement] = {
         "security P1",
         "Leave to edit covers unprotected files of the workspace, and ends with its task.",
     ),
+    "always:scope": Requirement(
+        "security P1",
+        "A rule goes as far as the answer says: task, directory, everywhere; and can be revoked.",
+    ),
     "always:only-yes": Requirement("security P1", "Only a yes to an open question makes a rule."),
+    "sandbox:network:answers": Requirement(
+        "security P1",
+        "An approval says what a command reaches; a yes may open the network for this command.",
+    ),
     "always:client": Requirement(
         "security K6", "The engine makes the rule; a client may take it, or not."
     ),

@@ -38,6 +38,7 @@ class FlagEffect(StrEnum):
 
     ALLOWS = "allows more, for this run; a denied command stays denied"
     UNCONFINES = "takes the sandbox away, for this run"
+    CONNECTS = "sets what sandboxed commands reach, for this run; a project may restrict it"
     TIGHTENS = "allows less, for this run"
     CHOOSES = "chooses the model and where its words go, by your profiles or by name"
     BOUNDS = "sets a limit, after which the run ends"
@@ -51,6 +52,7 @@ RUN_FLAGS: dict[str, FlagEffect] = {
     "--allow-writes": FlagEffect.ALLOWS,
     "--add-dir": FlagEffect.ALLOWS,
     "--no-sandbox": FlagEffect.UNCONFINES,
+    "--network": FlagEffect.CONNECTS,
     "--deny": FlagEffect.TIGHTENS,
     "--require-approval": FlagEffect.TIGHTENS,
     "--mode": FlagEffect.TIGHTENS,
@@ -61,6 +63,8 @@ RUN_FLAGS: dict[str, FlagEffect] = {
     **dict.fromkeys(("--prompt-file", "--image", "--system-prompt-file"), FlagEffect.SPEAKS),
     **dict.fromkeys(("--json-schema", "--workspace", "--continue", "--resume"), FlagEffect.SPEAKS),
     **dict.fromkeys(("--fork", "--input-format", "--stdin-prompt-stream"), FlagEffect.SPEAKS),
-    **dict.fromkeys(("--print", "--output-format", "--plain", "--ephemeral"), FlagEffect.SHOWS),
+    **dict.fromkeys(
+        ("--print", "--output-format", "--plain", "--ephemeral", "--record"), FlagEffect.SHOWS
+    ),
     **dict.fromkeys(("--debug", "--version"), FlagEffect.SHOWS),
 }

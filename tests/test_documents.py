@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -84,7 +85,8 @@ def test_every_block_of_a_document_works(document: Path, model: str, tmp_path: P
 
 
 def make_project(directory: Path) -> None:
-    """A repository with a change that is not committed."""
+    """A repository with a change that is not committed, and the examples of this one."""
+    shutil.copytree(ROOT / "examples", directory / "examples")
     notes = directory / "notes.txt"
     notes.write_text("one\n", encoding="utf-8")
     for command in (["init", "--quiet"], ["add", "notes.txt"]):

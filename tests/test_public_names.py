@@ -23,6 +23,9 @@ DECIDED = {
     *("Settings", "Limits", "Profile"),
     # Listening and answering
     *("Event", "Answer", "AskKind", "Response", "follow_task_tree"),
+    # Batches
+    *("open_fleet", "Fleet", "Batch", "Order", "ResultLine"),
+    *("ItemStarted", "ItemEnded", "Spent"),
     # Tasks of a server
     "RemoteEngine",
     # Endings

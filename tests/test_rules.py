@@ -18,7 +18,7 @@ ALLOWED = {
     "content.browser:perform": "Chromium names a refused connection in its message alone",
     "content.syntax_checker:_check_toml": "tomllib gives the line in its message alone",
     "core.parsing.json_stream:close": "msgspec says only in its message that JSON ended",
-    "core.parsing.leaked_calls:_iter_python_calls": "ast says in words that code is cut off",
+    "core.parsing.written_calls:iter_python_calls": "ast says in words that code is cut off",
     "core.text:split_validation_error": "msgspec gives path and problem as one text",
     "core.wire.frames:_format_validation_error": "msgspec names a missing field in its message",
     "providers.errors:_build_provider_error": "services state the window in words",

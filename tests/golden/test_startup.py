@@ -16,6 +16,7 @@ EVERY_RUN = {"msgspec", "typing_extensions"}
 HEAVY_MODULES = (
     *("joey.engine", "joey.tools", "joey.providers", "joey.content", "joey.execution.terminal"),
     *("joey.mcp.connection", "asyncio", "ssl", "subprocess", "tempfile", "textual", "rich"),
+    "joey.proxy",
 )
 """What management commands do without: the engine and its adapters, and slow libraries."""
 REACH = reach("http://127.0.0.1:9")
@@ -71,6 +72,10 @@ def test_the_first_request_loads_few_modules(loaded: dict[str, str], flags: str)
     sys.stdout.write(f"joey modules loaded: {len(own)}, of these packages: {len(packages)}\n")
     assert "joey" in own
     assert len(own) <= homes.MOST_MODULES[flags], f"{len(own)} modules of joey are loaded"
+
+
+def test_the_first_request_loads_nothing_of_the_recording_proxy(loaded: dict[str, str]) -> None:
+    assert [name for name in loaded if name.startswith("joey.proxy")] == []
 
 
 def test_checkpoints_are_loaded_after_the_first_request_however_long_it_takes(
