@@ -109,15 +109,19 @@ class ReplCommands:
             self._print_note(change_approval_level(self._host, task, argument))
             return
         entries = await self._host.list_granted_rules(task)
-        found = [each for each in entries if each.label == text.strip()]
-        if not found:
+        beginning = text.strip()
+        found = [each for each in entries if each.label == beginning] or [
+            each for each in entries if beginning and each.label.startswith(beginning)
+        ]
+        if len({each.label for each in found}) != 1:
             self._print_entries(
                 [PickerEntry(each.label, each.label, each.description) for each in entries],
-                "/permissions revoke LINE asks about it again",
+                "/permissions revoke LINE asks about it again; the beginning of a line is enough",
             )
-        for entry in found:
+            return
+        for entry in found:  # of several scopes
             await self._host.revoke_granted_rule(task, entry.key)
-            self._print_note(f"{entry.label} is asked about again")
+        self._print_note(f"{found[0].label} is asked about again")
 
     async def _show_or_set_mode(self, slug: str, task: Task | None) -> None:
         modes = self._host.list_modes(task)
