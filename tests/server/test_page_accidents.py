@@ -102,7 +102,7 @@ async def test_a_second_press_does_not_approve_the_next_question(
     [
         (RUNNING, "Run this command", "Allow"),
         (ASKING, "Question", "Red"),
-        (DONE, "Task completed", "Accept"),
+        (DONE, "Task completed", "Accept the result"),
         (Turn(fail(401, "Unknown key.")), "failed", "Retry"),
     ],
 )
@@ -328,7 +328,7 @@ async def test_the_buttons_are_in_the_same_places_at_every_question(
         ("touch c.txt", "Allow", "Reject"),
         ("Which colour?", "Red", None),
         ("failed", "Retry", "Give up"),
-        ("Task completed", "Accept", None),
+        ("Task completed", "Accept the result", None),
     ]
     places: dict[str, list[Any]] = {"yes": [], "no": []}
     async with visit(browser, tmp_path, turns, "Write", size) as at:
