@@ -78,14 +78,21 @@ export function usePressGuard(key: string | null, findButtons?: () => Iterable<E
 
 const COVERED = "covered";
 
-/** Where the buttons are, as a text to compare; whether something is on top of one of them. */
+/** Where the buttons are, as a text to compare; whether something is on top of one of them. A button
+ * that the composer has scrolled out of sight is not covered. */
 function describePlaces(buttons: Iterable<Element>): string {
   const places: string[] = [];
   for (const button of buttons) {
     const { x, y, width, height } = button.getBoundingClientRect();
-    const top = document.elementFromPoint(x + width / 2, y + height / 2);
-    if (top === null || !button.contains(top)) return COVERED;
+    const middle = { x: x + width / 2, y: y + height / 2 };
+    const top = document.elementFromPoint(middle.x, middle.y);
+    if ((top === null || !button.contains(top)) && isInSight(button, middle.y)) return COVERED;
     places.push([x, y, width, height].map(Math.round).join(" "));
   }
   return places.join(", ");
+}
+
+function isInSight(button: Element, y: number): boolean {
+  const sight = button.closest("footer")?.getBoundingClientRect();
+  return sight === undefined || (sight.top <= y && y <= sight.bottom);
 }

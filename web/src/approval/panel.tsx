@@ -46,6 +46,7 @@ export function AskPanel({ view, isBusy, guard, panelRef, onChoose }: AskPanelPr
         disabled={isBusy}
         aria-disabled={!guard.isOpen || !guard.isSettled}
         aria-keyshortcuts={CHOICE_SHORTCUTS[kind]}
+        title={choice.rule}
         onClick={(event) => onChoose(event, choice)}
       >
         {kind === "suggestion" && <kbd>{index + 1}</kbd>} <span>{escapeHiddenChars(choice.label)}</span>
