@@ -101,7 +101,10 @@ async def answer_and_wait(reader: asyncio.StreamReader, writer: asyncio.StreamWr
 def iter_stored(directory: Path) -> Iterator[tuple[str, bytes]]:
     """The content of every file, and everything in it that can be inflated."""
     for path in sorted(each for each in directory.rglob("*") if each.is_file()):
-        data = path.read_bytes()
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:  # a spool file that the running proxy has filed meanwhile
+            continue
         yield path.name, data
         for found in ZLIB_HEADER_RE.finditer(data):
             with suppress(zlib.error):  # just two letters
