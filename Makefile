@@ -11,7 +11,7 @@ CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.memory_disk
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test shake check format bench corpus soak llamacpp npmclients nightly web dist release lock
+.PHONY: help setup demo test shake check format bench corpus soak llamacpp npmclients nightly web dist screenshot release lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ web: ## build the web page and run its own tests (needs node 20 or newer)
 
 dist: $(READY) ## build the wheel and the source distribution, and try them on each Python found here
 	@$(BIN)/python -m scripts.release
+
+screenshot: $(READY) ## renew the screenshot of README.md
+	@$(BIN)/python -m scripts.screenshot
 
 release: $(READY) ## make a version: make release VERSION=0.2.0 (docs/releasing.md)
 	@test -n "$(VERSION)" || { echo "name the version: make release VERSION=0.2.0"; exit 2; }
