@@ -37,6 +37,7 @@ from joey.core.redaction import remove_secrets
 from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.ports.extensions import NetworkPolicy
+from joey.system.files import FileFingerprint, read_fingerprint
 from joey.system.locks import lock_for_update
 
 log = logging.getLogger(__name__)
@@ -255,7 +256,7 @@ class LiveNetwork:
         self._origin = origin
         self._read_directory_hosts = read_directory_hosts
         self._can_filter_hosts = can_filter_hosts
-        self._signature: tuple[int, ...] | None = None
+        self._fingerprint: FileFingerprint = ()  # not read yet
         self._user_setting: NetworkSetting = "off"
         self._is_switched_off = False
         self._initial_setting = self._read_user_setting()
@@ -290,20 +291,15 @@ class LiveNetwork:
         return "`sandboxNetwork` is `off` in your settings" if self._is_switched_off else ""
 
     def _read_user_setting(self) -> NetworkSetting:
-        signature: tuple[int, ...]
-        try:
-            found = self._settings_file.stat()
-            signature = (found.st_mtime_ns, found.st_size, found.st_ino)
-        except OSError:
-            signature = ()
-        if signature != self._signature:
+        fingerprint = read_fingerprint(self._settings_file)
+        if fingerprint != self._fingerprint:
             try:
                 self._user_setting = self._config_store.load_settings().sandbox_network
                 document = read_document(self._settings_file) or {}
                 self._is_switched_off = document.get("sandboxNetwork") == "off"
             except ConfigError as error:
                 log.warning("the network stays as it was: %s", error)
-            self._signature = signature
+            self._fingerprint = fingerprint
         return self._user_setting
 
 

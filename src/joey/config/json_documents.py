@@ -23,7 +23,13 @@ T = TypeVar("T")
 def read_document(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file; None without one. Raises ConfigError naming file and line."""
     data = _read_bytes(path)
-    return None if data is None else parse_document(_decode_text(data, path), path)
+    return None if data is None else _parse_document(data, path)
+
+
+def load_document(path: Path, kind: type[T]) -> T:
+    """The JSON object in a file, converted; with the defaults of `kind` if there is no file. Raises
+    ConfigError."""
+    return convert_document(read_document(path) or {}, kind, path)
 
 
 def read_raw_document(path: Path) -> dict[str, msgspec.Raw] | None:
@@ -35,7 +41,7 @@ def read_raw_document(path: Path) -> dict[str, msgspec.Raw] | None:
     try:
         return msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        document = parse_document(_decode_text(data, path), path)  # says where it is wrong
+        document = _parse_document(data, path)  # says where it is wrong
         return {key: msgspec.Raw(json.dumps(value).encode()) for key, value in document.items()}
 
 
@@ -49,17 +55,11 @@ def _read_bytes(path: Path) -> bytes | None:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
 
 
-def _decode_text(data: bytes, path: Path) -> str:
+def _parse_document(data: bytes, path: Path) -> dict[str, Any]:
     try:
-        return data.decode("utf-8-sig")
+        value = json.loads(data.decode("utf-8-sig"), parse_constant=_reject_json_constant)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.") from error
-
-
-def parse_document(text: str, path: Path) -> dict[str, Any]:
-    """The JSON object in the text of a file. Raises ConfigError."""
-    try:
-        value = json.loads(text, parse_constant=_reject_json_constant)
     except json.JSONDecodeError as error:
         raise ConfigError(
             f"{path}, line {error.lineno}, column {error.colno}: not valid JSON ({error.msg})."
@@ -90,7 +90,7 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
         raise _explain_wrong_value(error, path, within) from None
 
 
-def decode_raw_value(value: msgspec.Raw, kind: type[T], path: Path, within: str = "") -> T:
+def decode_raw_value(value: msgspec.Raw, kind: type[T], path: Path, within: str) -> T:
     """Like `convert_document`, of a value that is not decoded yet."""
     try:
         return msgspec.json.decode(value, type=kind)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from joey.config.json_documents import convert_document, read_document, write_document
+from joey.config.json_documents import load_document, write_document
 from joey.core.models import ServedModel
 from joey.errors import ConfigError
 from joey.ports.model import Provider
@@ -88,8 +88,7 @@ class ToolSupportStore:
             return _ToolSupportDocument()
 
     def _load(self) -> _ToolSupportDocument:
-        document = read_document(self.path) or {}
-        return convert_document(document, _ToolSupportDocument, self.path)
+        return load_document(self.path, _ToolSupportDocument)
 
 
 class _Entry(Struct, frozen=True):
@@ -127,5 +126,4 @@ class ServedModelStore:
             log.warning("%s", error)
 
     def _load(self) -> dict[str, dict[str, _Entry]]:
-        document = read_document(self.path) or {}
-        return dict(convert_document(document, _ServedModelsDocument, self.path).models)
+        return dict(load_document(self.path, _ServedModelsDocument).models)

@@ -233,7 +233,7 @@ def convert_roo_profile(given: Mapping[str, Any], provider: str = "") -> dict[st
         **{field: given.get(key) for key, field in _DIRECT_FIELDS.items()},
         **_convert_limits(given),
         **_convert_reasoning(given),
-        **_CONVERTERS.get(str(name), _convert_nothing)(given),
+        **_CONVERTERS.get(str(name), lambda _: {})(given),
     }
     return {name: value for name, value in fields.items() if value not in (None, "", {})}
 
@@ -248,10 +248,6 @@ def _convert_reasoning(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("enableReasoningEffort") is False or effort in ("disable", "none"):
         return {}
     return {"reasoningEffort": effort, "thinkingBudget": given.get("modelMaxThinkingTokens")}
-
-
-def _convert_nothing(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {}
 
 
 def _convert_anthropic(given: Mapping[str, Any]) -> dict[str, Any]:

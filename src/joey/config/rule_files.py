@@ -96,15 +96,13 @@ class RuleLoader:
         return ()
 
     def _load_agents_md_files(self) -> Iterator[RuleFile]:
-        yield from self._load_agents_md_in(self._scopes.workspace, "")
-        for scope in self._nested_scopes:
-            yield from self._load_agents_md_in(
-                scope.directory.parent, scope.label.removesuffix(ROO_DIRECTORY)
-            )
-
-    def _load_agents_md_in(self, directory: Path, label: str) -> Iterator[RuleFile]:
-        yield from self._load_first_file(directory, label, "AGENTS.md", "AGENT.md")
-        yield from self._load_first_file(directory, label, "AGENTS.local.md")
+        nested = (
+            (scope.directory.parent, scope.label.removesuffix(ROO_DIRECTORY))
+            for scope in self._nested_scopes
+        )
+        for directory, label in ((self._scopes.workspace, ""), *nested):
+            yield from self._load_first_file(directory, label, "AGENTS.md", "AGENT.md")
+            yield from self._load_first_file(directory, label, "AGENTS.local.md")
 
 
 class _RuleDirectory:

@@ -15,13 +15,14 @@ import msgspec
 from msgspec import Struct
 
 from joey.config.config_store import ConfigStore
-from joey.config.json_documents import convert_document, read_document, write_document
+from joey.config.json_documents import load_document, write_document
 from joey.config.settings import SETTINGS_FILE
 from joey.core.permissions.hosts import parse_host
 from joey.core.permissions.policy import PersistentRule, add_rule, would_enable_only_this_rule
 from joey.core.task_types import RuleScope
 from joey.errors import ConfigError
 from joey.ports.extensions import RuleStore
+from joey.system.files import FileFingerprint, read_fingerprint
 from joey.system.locks import lock_for_update
 
 if TYPE_CHECKING:
@@ -51,25 +52,20 @@ class UserRuleStore:
         self._file = home / PERMISSIONS_FILE
         self._settings_file = home / SETTINGS_FILE
         self._config_store = ConfigStore(home)
-        self._signature: tuple[int, ...] | None = None
+        self._fingerprint: FileFingerprint = ()  # not read yet
         self._rules: tuple[GrantedRule, ...] = ()
 
     # Rules of the directory
 
     def read_directory_rules(self) -> tuple[GrantedRule, ...]:
-        signature: tuple[int, ...]
-        try:
-            found = self._file.stat()
-            signature = (found.st_mtime_ns, found.st_size, found.st_ino)
-        except OSError:
-            signature = ()
-        if signature != self._signature:
+        fingerprint = read_fingerprint(self._file)
+        if fingerprint != self._fingerprint:
             try:
                 self._rules = self._load_directory_rules()
             except ConfigError as error:
                 log.warning("rules of the directory do not count: %s", error)
                 self._rules = ()
-            self._signature = signature
+            self._fingerprint = fingerprint
         return self._rules
 
     def _load_directory_rules(self) -> tuple[GrantedRule, ...]:
@@ -91,8 +87,7 @@ class UserRuleStore:
         )
 
     def _load_document(self) -> dict[str, tuple[_StoredRule, ...]]:
-        document = read_document(self._file) or {}
-        return dict(convert_document(document, _PermissionsDocument, self._file).directories)
+        return dict(load_document(self._file, _PermissionsDocument).directories)
 
     def _change_directory_rules(
         self, *, removed: tuple[str, str] | None = None, added: _StoredRule | None = None
@@ -114,7 +109,7 @@ class UserRuleStore:
             kept = {**directories, self._directory: tuple(after)}
             document = {"directories": {name: rules for name, rules in kept.items() if rules}}
             write_document(self._file, msgspec.to_builtins(document))
-        self._signature = None
+        self._fingerprint = ()
         return True
 
     # Rules of the settings

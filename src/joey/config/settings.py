@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.config.json_documents import convert_document, read_document
+from joey.config.json_documents import convert_document, load_document, read_document
 from joey.config.profiles import PROFILES_FILE
 from joey.config.untrusted_files import ConfigScopes, UntrustedFileReader
 from joey.core.permissions.hosts import (
@@ -43,8 +43,7 @@ SETTINGS_FILE = "settings.json"
 
 def load_settings(home: Path) -> Settings:
     """The user's settings; the defaults when there is no file. Raises ConfigError."""
-    path = home / SETTINGS_FILE
-    return convert_document(read_document(path) or {}, Settings, path)
+    return load_document(home / SETTINGS_FILE, Settings)
 
 
 log = logging.getLogger(__name__)

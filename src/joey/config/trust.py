@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from joey.config.json_documents import convert_document, read_document, write_document
+from joey.config.json_documents import load_document, write_document
 from joey.system.locks import lock_for_update
 
 TRUST_FILE = "trust.json"
@@ -68,8 +68,7 @@ class TrustStore:
         return True
 
     def _load(self) -> dict[str, dict[str, str]]:
-        document = read_document(self.path) or {}
-        return dict(convert_document(document, _TrustDocument, self.path).workspaces)
+        return dict(load_document(self.path, _TrustDocument).workspaces)
 
 
 def _canonicalize_path(workspace: Path) -> str:
