@@ -213,15 +213,15 @@ async def test_the_second_flag_and_the_setting_count(
 def test_the_model_is_informed_when_the_sandbox_may_be_the_reason(
     text: str, code: int, level: SandboxLevel, is_mentioned: bool
 ) -> None:
-    outcome = add_sandbox_note(Outcome(text, exit_code=code), SandboxReport(level), Settings())
+    outcome = add_sandbox_note(Outcome(text, exit_code=code), SandboxReport(level), "off")
     assert ("ran in a sandbox" in outcome.text) is is_mentioned
 
 
 def test_the_sandbox_is_explained_once_and_then_only_the_failure_is_named() -> None:
     outcome = Outcome("Exit code: 6\nOutput:\ncurl: (6) Could not resolve host: a.org", exit_code=6)
     report = SandboxReport(SandboxLevel.FULL)
-    first = add_sandbox_note(outcome, report, Settings())
-    again = add_sandbox_note(outcome, report, Settings(), is_known=True)
+    first = add_sandbox_note(outcome, report, "off")
+    again = add_sandbox_note(outcome, report, "off", is_known=True)
     assert "reaches no network but 127.0.0.1" in first.text
     assert again.text.removeprefix(outcome.text) == (
         "\n\nThe sandbox has no such network access: curl: (6) Could not resolve host: a.org"

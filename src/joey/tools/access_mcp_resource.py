@@ -43,7 +43,7 @@ class AccessMcpResource(Tool[AccessMcpResourceParams, PreparedResourceRead]):
     async def prepare(
         self, params: AccessMcpResourceParams, ctx: ToolContext
     ) -> PreparedResourceRead:
-        server = find_server(params.server_name.strip(), require_mcp(ctx).servers, ctx)
+        server = find_server(params.server_name.strip(), require_mcp(ctx).servers)
         uri = params.uri.strip()
         return PreparedResourceRead(
             # `alwaysAllowMcp` alone covers resources: no list of a server names them.

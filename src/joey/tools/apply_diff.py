@@ -46,7 +46,7 @@ from joey.tools.file_edit import (
     run_in_thread_if_large,
     save_file,
 )
-from joey.tools.parameters import XML_ONLY, build_missing_parameter_error, convert_arguments
+from joey.tools.parameters import XML_ONLY, convert_arguments, require_texts
 
 if TYPE_CHECKING:
     from joey.core.edits.search_replace import AppliedBlocks
@@ -254,9 +254,7 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
     named = arguments.get("path") or arguments.get("file_path")
     if not wrapped or (named and arguments.get("diff")):
         single = convert_arguments(arguments, FileDiffRequest, tool, {"file_path": "path"})
-        for name in ("path", "diff"):
-            if not getattr(single, name).strip():
-                raise build_missing_parameter_error(tool, name)
+        require_texts(single, ("path", "diff"), tool)
         diffs[single.path] = [single.diff]
     for key in _WRAPPER_PARAMETERS:
         given = arguments.get(key)

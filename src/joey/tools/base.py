@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from joey.core.diagnostics import Diagnostic
 from joey.core.models import ModelInfo, ToolProtocol, ToolSpec
-from joey.core.modes import ToolGroup
+from joey.core.modes import Mode, ToolGroup, find_mode
 from joey.core.parsing.call_names import KnownTool
 from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access as Access  # noqa: PLC0414
@@ -34,12 +34,12 @@ from joey.errors import IgnoredPathError, TargetNotFoundError, ToolError
 from joey.ports.execution import Terminal
 from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.parameters import (
-    build_missing_parameter_error,
     build_native_schema,
     coerce_argument,
     collect_xml_descriptions,
     convert_arguments,
     list_required_parameters,
+    require_texts,
 )
 
 
@@ -193,9 +193,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
         """Arguments of either protocol as parameters; lenient about types and old names. Raises
         ArgumentError: naming the parameter that is missing or wrong."""
         params = convert_arguments(arguments, self.params, self.name, self.parameter_aliases)
-        for parameter in self.required_texts:
-            if not getattr(params, parameter).strip():
-                raise build_missing_parameter_error(self.name, parameter)
+        require_texts(params, self.required_texts, self.name)
         return typing.cast("ParamsT", params)
 
     def prewarm(self, terminal: Terminal) -> None:
@@ -399,6 +397,15 @@ def resolve_visible_path(ctx: ToolContext, path: str) -> ResolvedPath:
         raise IgnoredPathError(path, resolved_path.ignore_error)
     refuse_private_path(ctx, resolved_path)
     return resolved_path
+
+
+def require_mode(slug: str, ctx: ToolContext) -> Mode:
+    """Raises ToolError: there is no such mode."""
+    mode = find_mode(slug.strip(), ctx.modes)
+    if mode is None:
+        known = ", ".join(mode.slug for mode in ctx.modes)
+        raise ToolError(f"Invalid mode: {slug.strip()}. Available modes: {known}.")
+    return mode
 
 
 def refuse_private_path(ctx: ToolContext, path: ResolvedPath) -> None:

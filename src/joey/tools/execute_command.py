@@ -167,8 +167,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
                         outcome, text=outcome.text + _render_foreign_paths(foreign)
                     )
         is_known = ctx.terminal.is_sandbox_explained
-        settings = structs.replace(ctx.settings, sandbox_network=network)
-        noted = add_sandbox_note(outcome, report, settings, is_known=is_known)
+        noted = add_sandbox_note(outcome, report, network, is_known=is_known)
         ctx.terminal.is_sandbox_explained |= noted is not outcome
         only_reads = bool(prepared.preamble) and answer is None
         if report is None or only_reads or not lacked_network(prepared.command, outcome, network):
@@ -440,16 +439,20 @@ def _render_foreign_paths(paths: Sequence[str]) -> str:
 
 
 def add_sandbox_note(
-    outcome: Outcome, report: SandboxReport | None, settings: Settings, *, is_known: bool = False
+    outcome: Outcome,
+    report: SandboxReport | None,
+    network: NetworkSetting,
+    *,
+    is_known: bool = False,
 ) -> Outcome:
     """A failure that looks like a barrier of the sandbox, with what the sandbox bars; if that
     `is_known`, only with the line that shows it."""
     level = SandboxLevel.NONE if report is None else report.level
-    has_no_sockets = level is SandboxLevel.LANDLOCK and settings.sandbox_network == "off"
+    has_no_sockets = level is SandboxLevel.LANDLOCK and network == "off"
     if has_no_sockets and _REFUSED_SOCKET_RE.search(outcome.text):
         return structs.replace(outcome, text=outcome.text + _NO_LOOPBACK_NOTE)
     is_barred = bool(outcome.exit_code) and _SANDBOX_ERROR_RE.search(outcome.text)
-    is_offline = settings.sandbox_network != "all" and _NETWORK_ERROR_RE.search(outcome.text)
+    is_offline = network != "all" and _NETWORK_ERROR_RE.search(outcome.text)
     if level is SandboxLevel.NONE or not (is_barred or is_offline):
         return outcome
     if is_known:
@@ -458,11 +461,11 @@ def add_sandbox_note(
         barrier = "has no such network access" if is_offline else "may not allow this"
         note = f"\n\nThe sandbox {barrier}: {line.strip()[:_MAX_NOTED_CHARS]}"
         return structs.replace(outcome, text=outcome.text + note)
-    match settings.sandbox_network:
+    match network:
         case "all":
-            network = ""
+            reach = ""
         case "off":
-            network = ", and it reaches no network" + (
+            reach = ", and it reaches no network" + (
                 " but 127.0.0.1, where it finds servers of this task's other commands"
                 if level is SandboxLevel.FULL
                 else ""
@@ -472,11 +475,11 @@ def add_sandbox_note(
             shown = ", ".join(hosts[:_MAX_SHOWN_HOSTS]) + (
                 ", …" if len(hosts) > _MAX_SHOWN_HOSTS else ""
             )
-            network = f", and by HTTP proxy it reaches only {shown or 'nobody'}"
+            reach = f", and by HTTP proxy it reaches only {shown or 'nobody'}"
     note = (
         "\n\nThe command ran in a sandbox: it can write only to the workspace (but not to files"
         " marked 🛡️, .git/hooks or .git/config) and $TMPDIR; of the home directory it sees only"
-        f" installed tools{network}. If that is why something failed, do not try to get around it:"
+        f" installed tools{reach}. If that is why something failed, do not try to get around it:"
         " find another way, or tell the user what is needed."
     )
     return structs.replace(outcome, text=outcome.text + note)

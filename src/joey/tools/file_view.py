@@ -302,8 +302,9 @@ class TextViewer:
         reader = start_over()
         for start, end in sorted(wanted.ranges):
             if again := found.get((start, end)):
-                self._check_budget(_compute_size(again))
-                self._remaining_bytes -= _compute_size(again)
+                size = _compute_size(again)
+                self._check_budget(size)
+                self._remaining_bytes -= size
                 continue
             if start < 1 or end < start:
                 raise ToolError(
@@ -318,7 +319,10 @@ class TextViewer:
                     f"Line range {start}-{end} begins after the end of the file, which has"
                     f" {total} lines."
                 )
-            found[start, end] = await self._read_lines_within_budget(reader, end - start + 1)
+            self._check_budget()
+            lines = await reader.read_lines(end - start + 1, self._remaining_bytes)
+            self._remaining_bytes -= _compute_size(lines)
+            found[start, end] = lines
         passages = tuple(_build_excerpt(found[span]) for span in wanted.ranges)
         return FileView(wanted.path, passages, note=await _build_range_note(wanted, found, reader))
 
@@ -362,13 +366,6 @@ class TextViewer:
         elif block.max_levels is None and len(lines.lines) == 1 and lines.lines[0][:1].isspace():
             note += " The block is this line alone: max_levels 1 reads what is around it."
         return FileView(path, (_build_excerpt(lines),), note=note)
-
-    async def _read_lines_within_budget(self, reader: LineReader, count: int) -> LineBatch:
-        if count > 0:
-            self._check_budget()
-        lines = await reader.read_lines(count, self._remaining_bytes)
-        self._remaining_bytes -= _compute_size(lines)
-        return lines
 
     def try_reserve(self, text: str) -> bool:
         """Whether more text can be shown beside the lines; then it takes its room."""

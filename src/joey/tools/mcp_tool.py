@@ -112,8 +112,8 @@ async def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext)
         raise ToolErrorWithReply(
             f"The arguments for {tool} of {server} are not a JSON object.", text
         )
-    found = find_server(server, mcp.servers, ctx)
-    known = _find_tool(tool, found, ctx)
+    found = find_server(server, mcp.servers)
+    known = _find_tool(tool, found)
     await _check_arguments(known, found, given, ctx)
     claim = Claim(
         Access.MCP,
@@ -186,7 +186,7 @@ def _check_tool_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
                 )
 
 
-def find_server(name: str, servers: Sequence[McpServer], ctx: ToolContext) -> McpServer:
+def find_server(name: str, servers: Sequence[McpServer]) -> McpServer:
     """By its name, by what is left of it in the names of tools, then with `-` and `_` confused.
     Raises ToolErrorWithReply: there is none; the text lists those there are."""
     if found := _find_by_name(name, servers):
@@ -205,7 +205,7 @@ def _find_by_name(name: str, items: Sequence[NamedT]) -> NamedT | None:
     return next((item for same in is_same for item in items if same(item.name)), None)
 
 
-def _find_tool(name: str, server: McpServer, ctx: ToolContext) -> McpTool:
+def _find_tool(name: str, server: McpServer) -> McpTool:
     if not server.tools and server.status is not McpStatus.CONNECTED:
         why = f": {server.error}" if server.error else ""
         raise ToolError(f"The MCP server {server.name!r} is {server.status}{why}.")

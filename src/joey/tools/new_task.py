@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from joey.core.models import ToolSpec
-from joey.core.modes import ToolGroup, find_mode
+from joey.core.modes import ToolGroup
 from joey.core.task_types import parse_todos
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
@@ -21,6 +21,7 @@ from joey.tools.base import (
     PreparedToolCall,
     StartSubtask,
     Tool,
+    require_mode,
 )
 from joey.tools.parameters import build_missing_parameter_error, build_native_schema
 
@@ -65,11 +66,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedToolCall]):
         return _build_specs(self)[0 if context.capabilities.worktrees is None else 1]
 
     async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedToolCall:
-        slug = params.mode.strip()
-        mode = find_mode(slug, ctx.modes)
-        if mode is None:
-            known = ", ".join(mode.slug for mode in ctx.modes)
-            raise ToolError(f"Invalid mode: {slug}. Available modes: {known}.")
+        mode = require_mode(params.mode, ctx)
         if ctx.settings.new_task_require_todos and params.todos is None:
             raise build_missing_parameter_error(self.name, "todos")
         if ctx.subtask_depth >= MAX_SUBTASK_DEPTH:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -70,6 +70,13 @@ def build_missing_parameter_error(tool: str, parameter: str) -> ArgumentError:
     return ArgumentError(
         f"Missing value for required parameter '{parameter}' of {tool}.", parameter
     )
+
+
+def require_texts(params: Struct, names: Iterable[str], tool: str) -> None:
+    """Raises ArgumentError: one of these parameters is blank."""
+    for name in names:
+        if not getattr(params, name).strip():
+            raise build_missing_parameter_error(tool, name)
 
 
 def list_required_parameters(kind: type[Struct]) -> list[str]:

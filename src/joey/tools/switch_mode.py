@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from joey.core.modes import ToolGroup, find_mode
+from joey.core.modes import ToolGroup
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
@@ -16,6 +16,7 @@ from joey.tools.base import (
     Outcome,
     PreparedToolCall,
     Tool,
+    require_mode,
 )
 from joey.tools.parameters import is_null_spelling
 
@@ -31,11 +32,7 @@ class SwitchModeTool(Tool[SwitchModeParams, PreparedToolCall]):
     params: ClassVar[type[Struct]] = SwitchModeParams
 
     async def prepare(self, params: SwitchModeParams, ctx: ToolContext) -> PreparedToolCall:
-        slug = params.mode_slug.strip()
-        mode = find_mode(slug, ctx.modes)
-        if mode is None:
-            known = ", ".join(mode.slug for mode in ctx.modes)
-            raise ToolError(f"Invalid mode: {slug}. Available modes: {known}.")
+        mode = require_mode(params.mode_slug, ctx)
         if mode.slug == ctx.mode.slug:
             raise ToolError(f"Already in {mode.name} mode.")
         reason = params.reason or ""

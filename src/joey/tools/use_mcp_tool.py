@@ -12,7 +12,7 @@ from joey.core.task_types import Answer
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import AvailabilityContext, Outcome, Tool
 from joey.tools.mcp_tool import PreparedMcpCall, prepare_call, run_call
-from joey.tools.parameters import build_missing_parameter_error, convert_arguments
+from joey.tools.parameters import convert_arguments, require_texts
 
 
 class UseMcpToolParams(Struct, frozen=True):
@@ -47,9 +47,7 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
     def parse(self, arguments: dict[str, Any]) -> UseMcpToolCall:
         names = {key: value for key, value in arguments.items() if key != "arguments"}
         named = convert_arguments(names, UseMcpToolParams, self.name)
-        for parameter in ("server_name", "tool_name"):
-            if not getattr(named, parameter).strip():
-                raise build_missing_parameter_error(self.name, parameter)
+        require_texts(named, ("server_name", "tool_name"), self.name)
         return UseMcpToolCall(
             named.server_name.strip(), named.tool_name.strip(), arguments.get("arguments")
         )
