@@ -26,7 +26,7 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError, ToolError
 from joey.ports.content import Diagnostics
 from joey.ports.workspace import Files
-from joey.system.files import read_fingerprint
+from joey.system.files import keep_absolute_directories, read_fingerprint
 from joey.system.subprocess import run
 
 _MAX_FILE_BYTES = 1024 * 1024
@@ -63,9 +63,7 @@ class LocalDiagnostics:
         self._files = files
         self._timeout_s = settings.diagnostics_timeout_seconds
         self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
-        # Without folders that the workspace decides about.
-        entries = env.get("PATH", os.defpath).split(os.pathsep)
-        path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
+        path = keep_absolute_directories(env.get("PATH", os.defpath))
         self._env["PATH"] = path
         there = (each for each in _SYNTAX_CHECKERS if shutil.which(each.command[0], path=path))
         self._checkers = (*_parse_configured_checkers(settings), *there)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from joey.core.redaction import has_secret_name
 from joey.core.text import compile_regex
+from joey.system.files import keep_absolute_directories
 
 _ALLOWED_VARIABLES = frozenset(
     """
@@ -48,7 +49,7 @@ def build_command_environment(source: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in source.items() if _is_safe_variable(name, value)}
     for name in _ABSOLUTE_PATH_LIST_VARIABLES & kept.keys():
         # With `.` in it, a rule for `git` would run, or load, whatever a folder calls so.
-        kept[name] = ":".join(each for each in kept[name].split(":") if each.startswith("/"))
+        kept[name] = keep_absolute_directories(kept[name])
     for name in _SEARCH_PATH_VARIABLES & kept.keys():
         # An empty entry is the folder that the command is in, and is hardly ever meant.
         kept[name] = ":".join(filter(None, kept[name].split(":")))

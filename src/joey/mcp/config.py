@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from joey.core.text import split_validation_error
+from joey.system.files import keep_absolute_directories
 
 ServerSource = Literal["project", "global"]
 TransportKind = Literal["stdio", "sse", "streamable-http"]
@@ -315,8 +316,7 @@ def resolve_cwd(entry: ServerEntry, workspace: Path) -> Path:
 
 def build_environment(entry: ServerEntry, environment: Mapping[str, str]) -> dict[str, str]:
     """Ours and its own. Ours must not find programs in whatever folder happens to be open."""
-    directories = environment.get("PATH", "").split(os.pathsep)
-    path = os.pathsep.join(directory for directory in directories if Path(directory).is_absolute())
+    path = keep_absolute_directories(environment.get("PATH", ""))
     return {**environment, "PATH": path, **entry.env}
 
 

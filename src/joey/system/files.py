@@ -100,6 +100,13 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def keep_absolute_directories(search_path: str) -> str:
+    """A `PATH` without the directories that depend on where a program is started: whoever owns the
+    workspace would decide which programs are found."""
+    entries = search_path.split(os.pathsep)
+    return os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
+
+
 class NotRegularFileError(OSError):
     """A pipe, a device or a socket."""
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from joey.errors import ToolError
+from joey.system.files import keep_absolute_directories
 from joey.system.subprocess import CompletedProgram, run
 from joey.workspace.pipes_and_devices import (
     FILES_OPENED_BY_GIT,
@@ -59,9 +60,7 @@ async def run_git(
 ) -> CompletedProgram:
     """Run git with an environment that inherits nothing; it keeps `pass_fds` open for as long as it
     lives. Raises GitError: there is no git, it cannot be run, takes too long, or would for ever."""
-    # Never from folders that the workspace decides about.
-    directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    search_path = os.pathsep.join(each for each in directories if Path(each).is_absolute())
+    search_path = keep_absolute_directories(os.environ.get("PATH", os.defpath))
     if (program := shutil.which("git", path=search_path)) is None:
         raise GitError("git is not installed")
     top = Path(environment.get("GIT_WORK_TREE", cwd))
