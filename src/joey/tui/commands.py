@@ -337,9 +337,7 @@ class SlashCommandRunner:
         commands = self._app.host.list_commands()
         custom = [command for command in commands if command not in BUILTIN_COMMANDS]
         self._app.conversation.show_rich_text(
-            render_key_help()
-            .append("\n\n")
-            .append_text(render_command_help(BUILTIN_COMMANDS, custom))
+            render_key_help().append("\n\n").append_text(render_command_help(custom))
         )
 
     def _show_note(self, text: str) -> None:

@@ -16,7 +16,7 @@ from textual.binding import Binding, BindingType
 
 from joey.core.task_types import AskKind
 from joey.errors import UserError
-from joey.tui.app_services import CompletionItem
+from joey.tui.app_services import BUILTIN_COMMANDS, CompletionItem
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
@@ -71,8 +71,9 @@ def render_key_help() -> Text:
     return _render_table("Keys", KEY_DESCRIPTIONS)
 
 
-def render_command_help(own: list[CompletionItem], custom: list[CompletionItem]) -> Text:
-    text = _render_table("Commands", [(f"/{offer.name}", offer.description) for offer in own])
+def render_command_help(custom: list[CompletionItem]) -> Text:
+    built_in = [(f"/{offer.name}", offer.description) for offer in BUILTIN_COMMANDS]
+    text = _render_table("Commands", built_in)
     if custom:
         rows = [(f"/{offer.name}", offer.description) for offer in custom]
         text.append("\n\n").append_text(

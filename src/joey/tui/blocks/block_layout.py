@@ -275,14 +275,6 @@ class HorizontalRule:
 BLANK_LINE = SingleLine(())
 
 
-def split_into_chunks(lines: Sequence[str], margin: Spans, language: str = "") -> list[BlockPart]:
-    """Many lines as pieces that are small enough to be drawn in a moment."""
-    return [
-        VerbatimLines(lines[start : start + CHUNK_LINES], margin, language)
-        for start in range(0, len(lines), CHUNK_LINES)
-    ]
-
-
 class BlockHeights:
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._heights = list(heights)

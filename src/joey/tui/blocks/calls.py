@@ -38,7 +38,6 @@ from joey.tui.blocks.block_layout import (
     SingleLine,
     VerbatimLines,
     WrappedLine,
-    split_into_chunks,
 )
 from joey.tui.blocks.diff import parse_diff, split_into_parts
 from joey.tui.blocks.styled_text import TAB_SIZE, Span, Spans, clean_text, split_rich_text
@@ -66,7 +65,6 @@ class CallBlock(Block):
         self.invalidate()
 
     def append_output(self, output: str) -> None:
-        """More output."""
         self._output = self._output or OutputLines()
         self._output.feed(output)
         self.mark_grown()
@@ -239,9 +237,17 @@ MAX_BUFFERED_LINES = 5_000
 OUTPUT_MARGIN: Spans = (("  │ ", "muted"),)
 
 
-def build_fold_hint(line_count: int, plural_noun: str = "more lines") -> BlockPart:
-    noun = plural_noun.removesuffix("s") if line_count == 1 else plural_noun
+def build_fold_hint(line_count: int) -> BlockPart:
+    noun = "more line" if line_count == 1 else "more lines"
     return WrappedLine([(f"    … {line_count} {noun} (Ctrl+O)", "muted")], 4)
+
+
+def _split_into_chunks(lines: Sequence[str]) -> list[BlockPart]:
+    """Many lines of output as pieces that are small enough to be drawn in a moment."""
+    return [
+        VerbatimLines(lines[start : start + CHUNK_LINES], OUTPUT_MARGIN)
+        for start in range(0, len(lines), CHUNK_LINES)
+    ]
 
 
 def ensure_final_newline(text: str) -> str:
@@ -281,26 +287,21 @@ class OutputLines:
                 VerbatimLines([line], OUTPUT_MARGIN)
                 for line in self._head_lines[:OUTPUT_HEAD_LINES]
             ]
-        full = len(self._head_lines) // CHUNK_LINES
-        while len(self._full_chunks) < full:
-            start = len(self._full_chunks) * CHUNK_LINES
-            self._full_chunks.append(
-                VerbatimLines(self._head_lines[start : start + CHUNK_LINES], OUTPUT_MARGIN)
-            )
+        built = len(self._full_chunks) * CHUNK_LINES
+        full = len(self._head_lines) // CHUNK_LINES * CHUNK_LINES
+        self._full_chunks += _split_into_chunks(self._head_lines[built:full])
         return self._full_chunks
 
     def build_open_parts(self, *, expanded: bool) -> list[BlockPart]:
         last = [clean_text(self._unfinished_line)] if self._unfinished_line else []
         if not expanded:
             return self._build_folded_parts(last)
-        pieces = split_into_chunks(
-            self._head_lines[len(self._full_chunks) * CHUNK_LINES :], OUTPUT_MARGIN
-        )
+        pieces = _split_into_chunks(self._head_lines[len(self._full_chunks) * CHUNK_LINES :])
         if self._dropped_line_count:
             pieces.append(
                 WrappedLine([(f"  … {self._dropped_line_count} lines are left out …", "muted")], 4)
             )
-        return [*pieces, *split_into_chunks([*self._tail_lines, *last], OUTPUT_MARGIN)]
+        return [*pieces, *_split_into_chunks([*self._tail_lines, *last])]
 
     def _build_folded_parts(self, last: list[str]) -> list[BlockPart]:
         rest = (

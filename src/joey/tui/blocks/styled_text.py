@@ -46,7 +46,6 @@ def to_plain_text(spans: Spans) -> str:
 
 
 def split_rich_text(text: Text) -> Iterator[Spans]:
-    """The lines of a rich text."""
     for line in text.split("\n", allow_blank=True):
         rendered = line.render(_RICH_CONSOLE)
         yield [(piece, style or "") for piece, style, _ in rendered if piece]

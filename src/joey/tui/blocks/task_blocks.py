@@ -189,7 +189,6 @@ class TaskBlocks:
         self._open_thinking: tuple[int, ModelThinkingBlock] | None = None
 
     def add_block(self, row: Row, block: Block) -> None:
-        """This block shows the row."""
         self.blocks_by_ts[row.ts] = block
         if isinstance(block, CallBlock):
             self.last_call = block

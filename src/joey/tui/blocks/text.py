@@ -38,7 +38,7 @@ class StaticBlock(Block):
 class UserMessageBlock(Block):
     """What a user said."""
 
-    def __init__(self, text: str, images: int = 0) -> None:
+    def __init__(self, text: str, images: int) -> None:
         self._text = text
         self._image_count = images
 

@@ -181,13 +181,11 @@ class Timeline:
                 task_blocks.has_unreported_interruption = f'"{CancelReason.USER_CANCELLED}"' in (
                     row.text or ""
                 )
-            case RowKind.USER_FEEDBACK | AskKind.RESUME_TASK:
-                self._report_interruption(task_blocks)
-                self._set_row_block(task_blocks, row, build_block(row))
-            case AskKind.API_REQ_FAILED:
-                task_blocks.reported_error = row.text or ""
-                self._set_row_block(task_blocks, row, build_block(row))
             case _:
+                if kind in (RowKind.USER_FEEDBACK, AskKind.RESUME_TASK):
+                    self._report_interruption(task_blocks)
+                if kind == AskKind.API_REQ_FAILED:
+                    task_blocks.reported_error = row.text or ""
                 self._set_row_block(task_blocks, row, build_block(row))
 
     def _set_row_block(self, task_blocks: TaskBlocks, row: Row, block: Block | None) -> None:

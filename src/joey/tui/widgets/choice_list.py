@@ -56,13 +56,11 @@ class ChoiceList(Widget):
         self._mouse_press: tuple[int, float] | None = None
         """The row on which the mouse button went down, and when."""
 
-    def set_lines(
-        self, lines: Sequence[ChoiceLine], cursor_index: int = 0, title: str | None = None
-    ) -> None:
+    def set_lines(self, lines: Sequence[ChoiceLine], title: str | None = None) -> None:
         before = len(self.lines), self._title is None
         self.lines = list(lines)
         self._title = title
-        self.cursor_index = max(0, min(cursor_index, len(lines) - 1))
+        self.cursor_index = 0
         self._scroll_to_cursor()
         self.refresh(layout=before != (len(lines), title is None))
 
@@ -132,9 +130,7 @@ class ChoiceList(Widget):
             self.post_message(self.Selected(self, row, pressed_at))
 
     def _find_row_under_mouse(self, event: events.MouseEvent) -> int:
-        return self._find_row_at(event.get_content_offset_capture(self).y - self._title_height)
-
-    def _find_row_at(self, y: int) -> int:
+        y = event.get_content_offset_capture(self).y - self._title_height
         is_on_line = 0 <= y < self._visible_line_count
         return self._first_visible_row + y if is_on_line else len(self.lines)
 

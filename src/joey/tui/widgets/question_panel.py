@@ -183,7 +183,8 @@ class QuestionPanel(Widget, can_focus=True):
 
     def on_choice_list_selected(self, event: ChoiceList.Selected) -> None:
         event.stop()
-        if event.pressed_at is not None and self._is_click_guarded(event.pressed_at):
+        guard_s = max(ANSWER_GUARD_S, CLICK_GUARD_S)
+        if event.pressed_at is not None and event.pressed_at - self._displayed_at < guard_s:
             return
         event.sender.cursor_index = event.index
         match self._rows[event.index]:
@@ -194,9 +195,6 @@ class QuestionPanel(Widget, can_focus=True):
             case None:
                 self.add_class("speaking")
                 self.query_one(Input).focus()
-
-    def _is_click_guarded(self, pressed_at: float) -> bool:
-        return pressed_at - self._displayed_at < max(ANSWER_GUARD_S, CLICK_GUARD_S)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
