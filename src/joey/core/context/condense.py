@@ -118,7 +118,6 @@ def _render_section(title: str, text: str) -> str:
 
 
 def find_slash_commands(message: msg.Message | None) -> list[str]:
-    """The slash commands that came with a message."""
     if message is None:
         return []
     texts = (block.text for block in msg.get_blocks(message) if isinstance(block, msg.TextBlock))

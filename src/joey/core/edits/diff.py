@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from joey.core.edits.line_document import ChangedLines, count_common_prefix
+from joey.core.edits.line_document import ChangedLines, count_common_ends
 
 _CONTEXT_LINE_COUNT = 3
 _MAX_LINE_COMPARISONS = 100_000
@@ -130,8 +130,7 @@ def iter_changes(old: list[str], new: list[str]) -> Iterator[LineChange]:
 
 def _find_anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
     """Pairs of equal lines that no pair crosses: the ends, then unique lines in between."""
-    head = count_common_prefix(old, new)
-    tail = count_common_prefix(old[head:][::-1], new[head:][::-1])
+    head, tail = count_common_ends(old, new)
     middle = _find_unique_anchors(old, new, head, tail)
     ends = [(len(old) - back, len(new) - back) for back in range(tail, 0, -1)]
     return [(line, line) for line in range(head)] + middle + ends

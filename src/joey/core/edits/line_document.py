@@ -101,8 +101,7 @@ class Document:
         caches.pop("line_index", None)
         caches.pop("word_index", None)
         old = self.lines[span.start : span.stop]
-        head = count_common_prefix(old, lines)
-        tail = count_common_prefix(old[head:][::-1], lines[head:][::-1])
+        head, tail = count_common_ends(old, lines)
         start, stop = span.start + head, span.stop - tail
         new = lines[head : len(lines) - tail]
         neighbour = start if start < stop else max(0, start - 1)
@@ -169,8 +168,13 @@ def build_line_index(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
     return index
 
 
-def count_common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines, or characters, both begin with."""
+def count_common_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
+    """How many lines, or characters, both begin with, and how many of the others both end with."""
+    head = _count_common_prefix(one, other)
+    return head, _count_common_prefix(one[head:][::-1], other[head:][::-1])
+
+
+def _count_common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(bool, map(eq, one, other)))
 
 

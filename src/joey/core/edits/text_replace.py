@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from joey.core.edits.line_document import Document, LineSpan, count_common_prefix
+from joey.core.edits.line_document import Document, LineSpan, count_common_ends
 from joey.core.edits.similar import (
     EditFailure,
     SimilarityFunction,
@@ -192,9 +192,7 @@ class NormalizedText:
         """The part of a place that the new text really changes."""
         if not self._crlf_positions:
             return span
-        old = self.normalized_text[span.start : span.stop]
-        head = count_common_prefix(old, new)
-        tail = count_common_prefix(old[head:][::-1], new[head:][::-1])
+        head, tail = count_common_ends(self.normalized_text[span.start : span.stop], new)
         return CharSpan(span.start + head, span.stop - tail)
 
 

@@ -32,6 +32,7 @@ from joey.core.history.imported import (
     build_first_message,
     convert_calls_to_text,
     convert_text_to_calls,
+    format_argument,
     repair_history,
 )
 from joey.core.history.visible import append_visible, build_request_messages, truncate_middle
@@ -368,12 +369,8 @@ def _is_written(call: msg.ToolCall, raw: str) -> bool:
 
 def render_call_as_xml(call: msg.ToolCall) -> str:
     """The call as tags in the text. Strict schemas send parameters that are left out as null."""
-
-    def text(value: object) -> str:
-        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
     given = {key: value for key, value in call.input.items() if value is not None}
-    lines = [f"<{key}>\n{text(value)}\n</{key}>" for key, value in given.items()]
+    lines = [f"<{key}>\n{format_argument(value)}\n</{key}>" for key, value in given.items()]
     name = msg.sanitize_tool_name(call.name)
     return "\n".join([f"<{name}>", *lines, f"</{name}>"])
 

@@ -265,7 +265,9 @@ def _to_text_block(block: msg.Block, names: dict[str, str]) -> msg.Block:
     match block:
         case msg.ToolUseBlock():
             names[block.id] = block.name
-            parameters = (f"<{name}>{_format_value(v)}</{name}>" for name, v in block.input.items())
+            parameters = (
+                f"<{name}>{format_argument(v)}</{name}>" for name, v in block.input.items()
+            )
             return msg.TextBlock("\n".join((f"<{block.name}>", *parameters, f"</{block.name}>")))
         case msg.ToolResultBlock():
             header = render_result_header(f"[{names.get(block.tool_use_id, 'tool')}]")
@@ -274,7 +276,8 @@ def _to_text_block(block: msg.Block, names: dict[str, str]) -> msg.Block:
             return block
 
 
-def _format_value(value: object) -> str:
+def format_argument(value: object) -> str:
+    """A value between the tags of a parameter."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

@@ -71,14 +71,16 @@ _NEXT_STEPS = """\
 
 def render_denial(feedback: str = "", image_count: int = 0) -> str:
     sentence = "The user did not allow this call; it was not carried out."
-    if feedback:
-        return f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}"
-    return f"{sentence} They attached {_count_images(image_count)}." if image_count else sentence
+    return _append_feedback(sentence, feedback, image_count)
 
 
-def render_retry_rejection(feedback: str = "", image_count: int = 0) -> str:
+def render_retry_rejection(feedback: str, image_count: int) -> str:
     """Goes after the result of a command that failed for lack of network."""
     sentence = "The user was asked whether to run it again with network access, and said no."
+    return _append_feedback(sentence, feedback, image_count)
+
+
+def _append_feedback(sentence: str, feedback: str, image_count: int) -> str:
     if feedback:
         return f"{sentence} They said:\n{_wrap_in_tag('feedback', feedback)}"
     return f"{sentence} They attached {_count_images(image_count)}." if image_count else sentence
