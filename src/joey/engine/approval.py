@@ -26,7 +26,7 @@ from joey.core.task_types import (
     RuleScope,
     get_first_suggestion,
 )
-from joey.core.tool_calls import ToolCallSummary, summarize_call
+from joey.core.tool_calls import summarize_call
 from joey.engine.asks import TimeoutAnswer, publish_feedback
 from joey.engine.environment import has_background_command
 from joey.engine.hooks import check_hook_refusal
@@ -141,6 +141,8 @@ def _build_row_fields(
     row_call: RowCall, tool: AnyTool, prepared: PreparedToolCall
 ) -> dict[str, Any]:
     """The fields that `ToolStarted` and `AskOpened` have in common."""
+    # What would hold the command, if the call is one.
+    confinement = next((each.sandbox for each in prepared.claims if each.sandbox is not None), None)
     return {
         "ts": row_call.row_ts,
         "call_id": row_call.call.id,
@@ -148,31 +150,22 @@ def _build_row_fields(
         "text": _format_row_text(prepared),
         "path": prepared.path,
         "diff": prepared.diff,
-        "sandbox": _find_confinement(prepared),
-        "summary": _summarize(tool, prepared),
+        "sandbox": confinement,
+        "summary": summarize_call(
+            tool.name,
+            prepared.row,
+            text=prepared.row_text or "",
+            path=prepared.path,
+            diff=prepared.diff,
+            kind=prepared.kind,
+            is_protected=_is_protected(prepared),
+            sandbox=confinement,
+        ),
     }
-
-
-def _summarize(tool: AnyTool, prepared: PreparedToolCall) -> ToolCallSummary:
-    return summarize_call(
-        tool.name,
-        prepared.row,
-        text=prepared.row_text or "",
-        path=prepared.path,
-        diff=prepared.diff,
-        kind=prepared.kind,
-        is_protected=_is_protected(prepared),
-        sandbox=_find_confinement(prepared),
-    )
 
 
 def _is_protected(prepared: PreparedToolCall) -> bool:
     return any(claim.path is not None and claim.path.is_protected for claim in prepared.claims)
-
-
-def _find_confinement(prepared: PreparedToolCall) -> policy.SandboxStatus | None:
-    """What would hold the command, if the call is one."""
-    return next((claim.sandbox for claim in prepared.claims if claim.sandbox is not None), None)
 
 
 def _build_timeout_answer(prepared: PreparedToolCall, settings: Settings) -> TimeoutAnswer | None:

@@ -452,7 +452,6 @@ def build_fork_records(
     *,
     keep: bool = True,
 ) -> list[ev.Record]:
-    """The journal of a fork."""
     path = _build_branch_to_row(source, row_ts, keep=keep)
     projection = _fold(source, path)
     ledger = projection.ledger

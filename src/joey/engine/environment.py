@@ -112,7 +112,6 @@ def left_command_running(event: Event) -> bool:
 
 
 def has_background_command(task: Task) -> bool:
-    """Whether a command of the task is running in the background."""
     return any(command.is_running for command in task.runtime.terminal.background_commands)
 
 

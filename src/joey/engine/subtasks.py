@@ -74,7 +74,6 @@ class Subtasks:
         """Of those that were cut off before they returned."""
 
     def find_open(self, child_id: str) -> Task | None:
-        """A subtask that is open."""
         return self._engine.find_open_task(child_id)
 
     def load_unfinished_projections(self, task: Task) -> list[TaskProjection]:

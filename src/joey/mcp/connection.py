@@ -202,13 +202,10 @@ class McpConnection:
     def _start_job(self, job: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(job)
         self._background_jobs.add(task)
-        task.add_done_callback(self._handle_job_done)
+        task.add_done_callback(self._background_jobs.discard)
+        # Whoever waited has its exception; if nobody did, nobody wants it.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
-
-    def _handle_job_done(self, job: asyncio.Task[Any]) -> None:
-        self._background_jobs.discard(job)
-        if not job.cancelled():
-            job.exception()  # Whoever waited has it; if nobody did, nobody wants it.
 
     # How it is kept alive
 

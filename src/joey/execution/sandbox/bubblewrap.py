@@ -75,7 +75,7 @@ class Bubblewrap:
     @property
     def gaps(self) -> tuple[str, ...]:
         binary = self._find_binary()
-        is_measured = binary is None or self._supports_option(binary, "--size")
+        is_measured = binary is None or self._supports_size_option(binary)
         return _GAP_TEXTS[:1] if is_measured else _GAP_TEXTS
 
     def build_plan(
@@ -96,7 +96,7 @@ class Bubblewrap:
             "program": [binary, *_build_namespace_options(layout)],
             "own_network": [] if has_network else ["--unshare-net"],
             "shares_network": not has_network,
-            "views": [*_build_mount_options(layout, self._supports_option(binary, "--size"))],
+            "views": [*_build_mount_options(layout, self._supports_size_option(binary))],
             "first": ["--", shell[0], *shell_options, "-c", INIT_SCRIPT],
             "seccomp": _build_seccomp_filter(local_sockets=not has_network),
         }
@@ -114,11 +114,11 @@ class Bubblewrap:
         return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), SANDBOX_TEMP_DIRECTORY)
 
     @cache  # noqa: B019 (there is one for the whole process)
-    def _supports_option(self, binary: str, option: str) -> bool:
+    def _supports_size_option(self, binary: str) -> bool:
         completed = subprocess.run(
             [binary, "--help"], capture_output=True, check=False, timeout=10, env={}
         )
-        return option.encode() in completed.stdout + completed.stderr
+        return b"--size" in completed.stdout + completed.stderr
 
     def _find_binary(self) -> str | None:
         for each in self._binary_paths:

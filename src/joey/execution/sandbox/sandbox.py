@@ -204,7 +204,9 @@ class LocalSandbox:
         preparation = asyncio.to_thread(prepare, shell, cwd, env, network)
         task = asyncio.get_running_loop().create_task(preparation)
         self._confine_tasks.add(task)
-        task.add_done_callback(self._handle_confine_done)
+        task.add_done_callback(self._confine_tasks.discard)
+        # Who was cancelled meanwhile does not ask for its exception.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
     def _choose_preparation(
@@ -224,11 +226,6 @@ class LocalSandbox:
             return self.prepare_command(backend, shell, cwd, env, start, network)
 
         return prepare
-
-    def _handle_confine_done(self, task: asyncio.Task[ConfinedProcess]) -> None:
-        self._confine_tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # who was cancelled meanwhile does not ask
 
     def prepare_command(
         self,
