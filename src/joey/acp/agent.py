@@ -48,13 +48,15 @@ MethodHandler = tuple[type[BaseModel], Callable[[Any], Awaitable[BaseModel]]]
 
 
 class Agent:
+    _editor: Editor
+    """The editor at the other end, from `connect` on."""
+
     def __init__(
         self, engine: Engine, services: AcpServices, get_now_ms: Callable[[], int]
     ) -> None:
         self._engine = engine
         self._services = services
         self._get_now_ms = get_now_ms
-        self._editor: Editor | None = None
         self._is_initialized = False
         self._sessions: dict[str, AcpSession] = {}
         self._session_open_locks: dict[str, asyncio.Lock] = {}
@@ -140,7 +142,6 @@ class Agent:
             await session.cancel()
 
     async def _initialize(self, request: schema.InitializeRequest) -> BaseModel:
-        assert self._editor is not None
         if request.client_capabilities is not None:
             self._editor.capabilities = request.client_capabilities
         self._is_initialized = True
@@ -205,7 +206,6 @@ class Agent:
     async def _build_session(
         self, id: str, cwd: str, servers: list[EditorMcpServer] | None
     ) -> AcpSession:
-        assert self._editor is not None
         directory = await asyncio.to_thread(self._services.resolve_workspace, Path(_check_cwd(cwd)))
         entries = to_mcp_config_entries(servers)
         return AcpSession(id, directory, entries, self._engine, self._services, self._editor)

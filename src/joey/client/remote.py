@@ -219,7 +219,6 @@ def _check_task_id(task_id: object) -> None:
 MAX_UNREAD_FRAMES = 10_000
 """A reader that leaves more unread loses the passing ones."""
 RECORDS_PER_REQUEST = 1000
-_TASK_STARTED_EVENT = "taskStarted"
 
 
 class RemoteSession(TaskMirror):
@@ -293,7 +292,7 @@ class RemoteSession(TaskMirror):
                     continue
                 yield frame, events
                 ended = to_rest and frame.event_name in END_EVENT_NAMES
-                if ended and not subscriber.has_unread(_TASK_STARTED_EVENT):
+                if ended and not subscriber.has_unread_start():
                     return
 
     async def _fetch_older_frames(self, since: int | None) -> tuple[list[EventFrame], int]:
@@ -498,9 +497,9 @@ class _FrameSubscriber:
         self._is_finished, self._error = True, error
         self._has_news.set()
 
-    def has_unread(self, name: str) -> bool:
-        """A frame with this name is among those that were not read yet."""
-        return any(frame.event_name == name for frame in self._unread_frames)
+    def has_unread_start(self) -> bool:
+        """The task was started again, by a frame that was not read yet."""
+        return any(frame.event_name == "taskStarted" for frame in self._unread_frames)
 
     async def read_next(self) -> EventFrame | None:
         """Raises RemoteError: the connection was given up."""

@@ -86,7 +86,6 @@ def _describe_hook(hook: Hook) -> Iterator[str]:
 
 
 def _iter_file_digests(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tuple[str, bytes]]:
-    """Names and digests."""
     candidates = (word for hook in hooks for word in _iter_path_candidates(hook.command))
     named = (Path(os.path.normpath(workspace / word)) for word in candidates if "\0" not in word)
     beside = _list_hook_files(workspace / ROO_DIRECTORY / HOOKS_DIRECTORY)

@@ -337,7 +337,6 @@ DEFAULT_PROFILE_NAME = "default"
 
 
 def split_settings_and_profile(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings, and what belongs to a profile."""
     from joey.config.roo_settings import PROFILE_KEYS
 
     settings = {name: value for name, value in values.items() if name not in PROFILE_KEYS}

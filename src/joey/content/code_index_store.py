@@ -285,7 +285,6 @@ class CodeIndexStore:
         self._connection.execute("DELETE FROM signs")
 
     def count_passages_and_vectors(self) -> tuple[int, int]:
-        """Passages, and vectors of them."""
         with _translate_damage():
             sql = "SELECT (SELECT count(*) FROM places), (SELECT count(*) FROM vectors)"
             passages, vectors = self._connection.execute(sql).fetchone()
