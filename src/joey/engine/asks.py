@@ -66,23 +66,18 @@ class PendingAsks:
             self._publish(opened)
             if self._policy is not None and (answer := self._policy.answer(opened)) is not None:
                 self._record_answer(opened.ts, answer, self._policy.name)
-            return await self._wait_for_answer(opened.ts, future, timeout_answer)
+            if timeout_answer is None:
+                return await future
+            await asyncio.wait([future], timeout=timeout_answer.timeout_s)
+            if not future.done():
+                self._record_answer(opened.ts, timeout_answer.answer, AnsweredBy.TIMEOUT)
+            return future.result()
         except BaseException:
             if not future.done() or future.cancelled():
                 self._publish(AskWithdrawn(ts=self._next_ts(), ask_ts=opened.ts))
             raise
         finally:
             del self._answer_futures[opened.ts]
-
-    async def _wait_for_answer(
-        self, ask_ts: int, future: asyncio.Future[Answer], timeout_answer: TimeoutAnswer | None
-    ) -> Answer:
-        if timeout_answer is None:
-            return await future
-        await asyncio.wait([future], timeout=timeout_answer.timeout_s)
-        if not future.done():
-            self._record_answer(ask_ts, timeout_answer.answer, AnsweredBy.TIMEOUT)
-        return future.result()
 
     def answer(self, ask_ts: int, answer: Answer, by: str = AnsweredBy.USER) -> bool:
         """Give the answer. False when nothing waits under this id (any more)."""

@@ -338,23 +338,18 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
         task.run_limits.answered_addresses.add(provider.address)
     await task.recorder.commit()
     reply = assembler.reply
-    if estimate and reply.usage is not None:
-        _warn_if_cut(task, estimate, reply.usage.input)
+    usage = reply.usage
+    if estimate and usage is not None and task.token_estimator.is_cut(estimate, usage.input):
+        provider.doubt_window()
+        task.warn_once(
+            f"The server cuts prompts to {usage.input:,} of about {estimate:,} tokens: "
+            f"{provider.window_advice}."
+        )
     is_repetitive = reply.stop_reason == REPETITION_STOP_REASON
     if is_repetitive:
         task.add_row(RowKind.ERROR, "The model's reply repeated itself and was stopped.")
     is_cut_off = is_repetitive or is_output_limit(reply.stop_reason)
     return CommittedReply(parts, is_cut_off, reply.unusable_call, is_repetitive)
-
-
-def _warn_if_cut(task: Task, estimate: int, counted: int) -> None:
-    provider = task.provider
-    if task.token_estimator.is_cut(estimate, counted):
-        provider.doubt_window()
-        task.warn_once(
-            f"The server cuts prompts to {counted:,} of about {estimate:,} tokens: "
-            f"{provider.window_advice}."
-        )
 
 
 MAX_OVERFLOW_RECOVERIES = 3

@@ -135,7 +135,10 @@ class ToolCallRunner:
             await self._publish_outcome(row_call, approved, outcome)
             await self._checkpoint_saver.save_after_call(approved.prepared.claims)
             if self.accepted_result is not None:
-                self._close_remaining_calls(calls)
+                # An accepted result alone stays open, as the seed has it.
+                if len(calls) > 1:
+                    close_completion_call(self._task)
+                    self._skip_open_calls(calls, messages_to_model.render_skipped_after_completion)
                 return
         await self._run_parallel(waiting)
 
@@ -330,13 +333,6 @@ class ToolCallRunner:
             self._fail_call(row_call, ToolError(messages_to_model.COMPLETION_AFTER_FAILURE_TEXT))
         else:
             skip_call(self._task, row_call, messages_to_model.UNSEEN_RESULTS_TEXT)
-
-    def _close_remaining_calls(self, calls: Sequence[RowCall]) -> None:
-        """An accepted result alone stays open, as the seed has it; beside others it is closed."""
-        if len(calls) == 1:
-            return
-        close_completion_call(self._task)
-        self._skip_open_calls(calls, messages_to_model.render_skipped_after_completion)
 
     def _skip_open_calls(
         self, calls: Sequence[RowCall], render_reason: Callable[[str], str]
