@@ -22,7 +22,6 @@ from joey.core.text import number_lines
 from joey.errors import ToolError
 from joey.ports.content import Documents
 from joey.ports.tool_context import ToolContext
-from joey.ports.workspace import FileStat
 from joey.tools.base import compute_text_budget, suggest_paths
 from joey.tools.images import IMAGE_SUFFIXES, ImageBudget, encode_data_uri
 from joey.tools.line_reader import (
@@ -105,7 +104,13 @@ class FileViewer:
         if not kind.exists:
             near = await suggest_paths(self._ctx, path)
             raise ToolError(f"File not found: {path.path}{near and f'.{near}'}")
-        _check_regular_file(wanted, kind)
+        if kind.is_dir:
+            raise ToolError(f"{wanted.path} is a directory, not a file: use list_files to see it.")
+        if not kind.is_file:
+            raise ToolError(
+                f"{wanted.path} cannot be read: it is not a regular file but a device, a pipe, a"
+                " socket, or a link that leads to itself."
+            )
         reader = LineReader(make_file_source(self._ctx.files, path))
         head = await reader.peek(_SNIFF_BYTES)
         data = reader.full_content
@@ -208,16 +213,6 @@ class FileViewer:
         self._image_budget.consume(size)
         note = f"Image file ({len(data) / 1024:.1f} KB)"
         return FileView(wanted.path, note=note, image_data_uri=encode_data_uri(media, data))
-
-
-def _check_regular_file(wanted: FileReadRequest, kind: FileStat) -> None:
-    if kind.is_dir:
-        raise ToolError(f"{wanted.path} is a directory, not a file: use list_files to see it.")
-    if not kind.is_file:
-        raise ToolError(
-            f"{wanted.path} cannot be read: it is not a regular file but a device, a pipe, a"
-            " socket, or a link that leads to itself."
-        )
 
 
 def _prepend_note(entry: FileView, note: str) -> FileView:

@@ -68,7 +68,12 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
     async def prepare(
         self, params: ReadCommandOutputParams, ctx: ToolContext
     ) -> PreparedOutputRead:
-        running = _find_running_command(params.artifact_id, ctx)
+        matching = (
+            command
+            for command in ctx.terminal.background_commands
+            if command.artifact is not None and command.artifact.name == params.artifact_id
+        )
+        running = next(matching, None)
         is_silent = running is not None and not running.output_bytes
         if running is not None and (params.wait or params.stop or is_silent):
             return _prepare_control(running, params)
@@ -111,13 +116,6 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
             found = await ctx.search.search_lines(path, params.search, limit)
             return _render_search(path, size, params.search, found)
         return await asyncio.to_thread(_read_range, path, size, offset, limit)
-
-
-def _find_running_command(artifact_id: str, ctx: ToolContext) -> RunningCommand | None:
-    for command in ctx.terminal.background_commands:
-        if command.artifact is not None and command.artifact.name == artifact_id:
-            return command
-    return None
 
 
 def _prepare_control(
