@@ -250,7 +250,12 @@ class Conversation:
                     self._turn.is_refused = True
                 self._start_ask_job((task.id, task.next_ts()), task.cancel())
         if session is task and isinstance(event, ev.TaskFinished | ev.TaskAborted | ev.TaskFailed):
-            await self._handle_task_end(task, event)
+            self._turn_ending_ask = None
+            if isinstance(event, ev.TaskFinished) and task.recorder.projection.queued_messages:
+                return  # words came in meanwhile, and it goes on with them
+            if self._turn is not None:
+                await self.send_session_info()
+            self._end_turn(resolve_stop_reason(event))
 
     def _build_encoder(self, task: Task, subtask_id: str = "") -> UpdateEncoder:
         return UpdateEncoder(
@@ -258,16 +263,6 @@ class Conversation:
             subtask_id=subtask_id,
             uses_terminals=self._editor.has_display_terminals,
         )
-
-    async def _handle_task_end(
-        self, task: Task, event: ev.TaskFinished | ev.TaskAborted | ev.TaskFailed
-    ) -> None:
-        self._turn_ending_ask = None
-        if isinstance(event, ev.TaskFinished) and task.recorder.projection.queued_messages:
-            return  # words came in meanwhile, and it goes on with them
-        if self._turn is not None:
-            await self.send_session_info()
-        self._end_turn(resolve_stop_reason(event))
 
     def _end_turn(self, outcome: schema.StopReason | Exception) -> None:
         turn, self._turn = self._turn, None

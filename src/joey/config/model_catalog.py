@@ -33,7 +33,11 @@ class ModelCatalog:
     def find(self, provider: str, names: Sequence[str]) -> ModelOverride | None:
         """By the first of the names that an entry has. Raises ConfigError: `models.json` cannot
         be understood."""
-        refreshed = self._find_refreshed(provider, names)
+        try:
+            refreshed = self._refreshed.find(provider, names)
+        except ConfigError as error:
+            log.warning("%s", error)  # joey wrote it, so the user need not correct it
+            refreshed = None
         own = self._own.find(provider, names)
         if own is None:
             return refreshed
@@ -43,13 +47,6 @@ class ModelCatalog:
         """Models that can be offered, those of `models.json` first. Raises ConfigError."""
         own, refreshed = self._own.list_ids(provider), self._refreshed.list_ids(provider)
         return tuple(dict.fromkeys((*own, *refreshed)))
-
-    def _find_refreshed(self, provider: str, names: Sequence[str]) -> ModelOverride | None:
-        try:
-            return self._refreshed.find(provider, names)
-        except ConfigError as error:
-            log.warning("%s", error)  # joey wrote it, so the user need not correct it
-            return None
 
     @cached_property
     def _own(self) -> _ModelDocument:

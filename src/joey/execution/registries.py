@@ -83,17 +83,15 @@ class RegistryFinder:
     async def find_hosts(self) -> tuple[RegistryHost, ...]:
         async with self._lock:
             if time.monotonic() >= self._expires_at:
-                self._found = await self._query_hosts()
+                path = self._build_trusted_path()
+                queried = await asyncio.gather(
+                    *(self._run_query(each, path) for each in _QUERIES),
+                    self._list_git_remotes(path),
+                )
+                found = [*self._read_variables(), *(host for hosts in queried for host in hosts)]
+                self._found = tuple(dict.fromkeys(found))
                 self._expires_at = time.monotonic() + CACHE_SECONDS
             return self._found
-
-    async def _query_hosts(self) -> tuple[RegistryHost, ...]:
-        path = self._build_trusted_path()
-        queried = await asyncio.gather(
-            *(self._run_query(each, path) for each in _QUERIES), self._list_git_remotes(path)
-        )
-        found = [*self._read_variables(), *(host for hosts in queried for host in hosts)]
-        return tuple(dict.fromkeys(found))
 
     def _build_trusted_path(self) -> str:
         """The directories of `PATH` that commands of a model cannot have put a program into."""

@@ -44,7 +44,13 @@ def _render_tool(spec: ToolSpec, usage: str | None) -> str:
 
 def render_tool_usage(spec: ToolSpec, usage: str | None) -> str:
     """How to call a tool; `usage` replaces what can be generated."""
-    return usage.strip() if usage is not None else _render_usage(spec)
+    if usage is not None:
+        return usage.strip()
+    parameters = [
+        f"<{name}>{_render_placeholder(name, schema)}</{name}>"
+        for name, schema in _get_properties(spec).items()
+    ]
+    return "\n".join([f"<{spec.name}>", *parameters, f"</{spec.name}>"])
 
 
 def _iter_parameter_lines(spec: ToolSpec) -> Iterator[str]:
@@ -54,13 +60,6 @@ def _iter_parameter_lines(spec: ToolSpec) -> Iterator[str]:
         choices = _collect_choices(schema)
         listed = f"One of: {', '.join(choices)}." if choices else ""
         yield " ".join(filter(None, (f"- {name}: ({need})", description, listed)))
-
-
-def _render_usage(spec: ToolSpec) -> str:
-    lines = [f"<{spec.name}>"]
-    for name, schema in _get_properties(spec).items():
-        lines.append(f"<{name}>{_render_placeholder(name, schema)}</{name}>")
-    return "\n".join([*lines, f"</{spec.name}>"])
 
 
 def _render_placeholder(name: str, schema: dict[str, Any]) -> str:

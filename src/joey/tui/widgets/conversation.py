@@ -235,13 +235,9 @@ class ConversationView(ScrollView, can_focus=False):
             )
             self._block_heights.set_height(index, height)
         self._measure_and_scroll(anchor)
-        self._refresh_changed_lines(indexes)
-
-    def _refresh_changed_lines(self, indexes: list[int]) -> None:
-        """All lines from the first on that looks different; what is below may have moved."""
+        # All lines from the first on that looks different; what is below may have moved.
         starts = [
-            self._block_heights.get_top_line(index)
-            + self._timeline.blocks[index].pop_first_changed_line()
+            self._block_heights.get_top_line(index) + blocks[index].pop_first_changed_line()
             for index in indexes
         ]
         start = max(0, min(starts, default=0) - self.scroll_offset.y)
