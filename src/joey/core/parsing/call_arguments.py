@@ -57,7 +57,7 @@ def repair_value(
     """
     if isinstance(value, str):
         decoded = parse_lenient_json(value)
-        if len(decoded.values) == 1 and not isinstance(decoded.values[0], str):
+        if len(decoded.values) == 1:
             return repair_value(
                 decoded.values[0], tool, repairs | decoded.repairs | {Repair.ENCODED_TWICE}
             )

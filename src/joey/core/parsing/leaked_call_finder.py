@@ -24,6 +24,7 @@ from joey.core.parsing.leaked_calls import (
     read_calls_to_end,
     read_fence,
     read_whole_reply,
+    skip_marks,
 )
 from joey.core.parsing.markdown_context import MarkdownContext
 from joey.core.parsing.tags import (
@@ -99,6 +100,7 @@ def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
     context = MarkdownContext()
     pos = 0
     closing_tag = ""
+    quoted_end = -1
     last_closings = {match[1]: match.start() for match in _CLOSING_TAG_RE.finditer(text)}
     while match := _CANDIDATE_RE.search(text, pos):
         context.feed(text[pos : match.start()])
@@ -118,7 +120,9 @@ def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
             end = _find_fence_end(text, start, tools)
             context, pos = MarkdownContext(), end
             continue
-        elif context.is_prose and not closing_tag:
+        elif not context.is_prose or pos <= quoted_end:
+            quoted_end = skip_marks(text, pos)
+        elif not closing_tag:
             tag = match["tag"]
             if tag is None or tools.find(tag) is not None or last_closings.get(tag, 0) >= end:
                 yield pos

@@ -52,7 +52,7 @@ _TOKEN = (
 )
 _WRAPPER = (
     rf"</?{_NAMESPACE}(?:longcat_|start_|end_)?"
-    r"(?:tool_calls?|function_calls?|tool_uses?|tool_code|tools|invoke|action|TOOLCALL)>"
+    r"(?:tool_calls?|function_calls?|tool_uses?|tool_code|tools|invoke|action|(?i:toolcalls?))>"
 )
 _CALL_TAG = r"(?:invoke|function(?:_call)?|tool(?:_call|_use)?)"
 _MINIMAX = r"\]<\]minimax\[>\["
@@ -69,7 +69,7 @@ OPENING = (
     rf"{_TOKEN}|{_WRAPPER}|\[TOOL_(?:CALLS?|REQUEST)\]"
     rf"|\bfunctools(?=\s*\[)|\bfunction call(?=\s*\{{)|\bAction:\s*(?=```)|{_MINIMAX}"
     rf"|<{_NAMESPACE}(?:function=|{_CALL_TAG}\s+name=)|\bcall:default_api:(?=\w+\{{)"
-    r"|(?:assistant)?commentary\s+to=|\bto=functions\."
+    r"|(?:assistant)?commentary\s+to=|(?<!commentary )\bto=functions\."
 )
 """A pattern for the marks with which calls begin."""
 TAG_RE = compile_regex(r"<([A-Za-z][\w.:-]{0,80})(\s[^<>]*?)?(/?)>")
@@ -108,7 +108,7 @@ _NAME_ELEMENT_RE = compile_regex(
 )
 _CHILD_RE = compile_regex(
     rf"\s*<(?P<name>{_NAME})>(?P<value>.*?)</(?P=name)>"
-    rf"(?=\s*(?:<{_NAME}>|</(?:{'|'.join(ARGUMENT_KEYS)})>))",
+    rf"(?=\s*(?:<{_NAME}>|</(?:{'|'.join(ARGUMENT_KEYS)}|{_CALL_TAG})>))",
     re.DOTALL,
 )
 _CDATA_RE = compile_regex(r"\s*<!\[CDATA\[((?:(?!\]\]>).)*+)\]\]>\s*", re.DOTALL)
@@ -117,6 +117,9 @@ _PYTHON_CALL_RE = compile_regex(rf"{_NAME}\(")
 _FENCE_END_RE = compile_regex(r"\s*`{3,}")
 _SPACE_RE = compile_regex(r"\s*+")
 _ATTRIBUTE_RE = compile_regex(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_WORD_RE = compile_regex(r"\w")
+_SENTENCE_ENDS = (".", "!", "?", ":", "…", ">", "。", "！", "？", "：")
+_CLOSING_BRACKETS = (*")]}|»”’\"'", "*/", "#}", "-}", "--%>")
 _FENCES_WITH_JSON = frozenset({"", "json", "jsonc", "json5"})
 _FENCES_WITH_TAGS = frozenset({"", "xml"})
 _FENCES_WITH_CALLS = frozenset(
@@ -196,9 +199,28 @@ def read_fence(
     return calls, reader.pos
 
 
-def _require_end(text: str, pos: int) -> None:
+def skip_marks(text: str, pos: int) -> int:
+    """Behind the marks that say "here are calls", if there are any."""
     marks = _MARKS_RE.match(text, pos)
-    if (marks.end() if marks else pos) < len(text):
+    return marks.end() if marks else pos
+
+
+def is_quoted_in_line(before: str, after: str) -> bool:
+    """Whether a call between two texts is quoted: the sentence goes on behind it in the same line,
+    or a bracket around it is closed there."""
+    line = after.partition("\n")[0]
+    rest = line[skip_marks(line, 0) :].strip()
+    if rest.startswith(_CLOSING_BRACKETS):
+        return True
+    rest = rest.strip("*_")
+    begun = before.rpartition("\n")[2].strip(" \t*_-")
+    if not begun or begun.endswith(_SENTENCE_ENDS):
+        return False
+    return _WORD_RE.search(rest) is not None or (rest[:1] == begun[-1:] and rest[:1] in "`$")
+
+
+def _require_end(text: str, pos: int) -> None:
+    if skip_marks(text, pos) < len(text):
         raise NotACallError
 
 
@@ -248,6 +270,8 @@ class _Reader:
             yield from calls
             return
         self._skip(_SPACE_RE)
+        if FENCE_RE.match(self._text, self.pos):
+            raise NotACallError
         is_json = self._text.startswith(("{", "["), self.pos)
         if info not in (_FENCES_WITH_JSON if is_json else CALL_FENCES) | _FENCES_WITH_CALLS:
             raise NotACallError
@@ -355,6 +379,11 @@ class _Reader:
         while parameter := _MINIMAX_PARAMETER_RE.match(self._text, self.pos):
             arguments[parameter["name"]] = _strip_newlines(parameter["value"])
             self.pos = parameter.end()
+        while child := _CHILD_RE.match(self._text, self.pos):
+            if self._text.count(f"</{child['name']}>", child.start()) > 1:
+                raise _build_unfinished_error(name)
+            arguments[child["name"]] = _strip_newlines(child["value"])
+            self.pos = child.end()
         closing = _ELEMENT_END_RE.match(self._text, self.pos)
         if closing is None:
             is_in_value = self._text.startswith("]<]", self.pos)

@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
+import re
+
 from joey.core.text import compile_regex
 
 _FENCE_RE = compile_regex(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 _LONGEST_HEAD = 200
 """Characters of a line that are kept; a fence and the marks of a quotation stand at its start."""
+_CALL_FOLLOWS = r"(?=[<\[{]|\Z)"
+_LOG_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL)"
+_LOG_HEAD = (
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*+(?:\s++[^\s<]++){0,3}"
+    r"|(?:[A-Z][a-z]{2} [ \d]\d )?\[?\d\d:\d\d:\d\d[\d.,]*+\]?(?:\s++[^\s<]++){0,3}"
+    rf"|\d{{10}}(?:\.\d++)?+|\[?{_LOG_LEVEL}(?:\]|:)[^\s<]*+"
+)
+"""How a line of a log begins: with a time or a level."""
 _NEVER_PROSE_RE = compile_regex(
-    r"(?:\s*+(?:[-*+]|\d{1,4}[.)])\s++)*+\s*+"
-    r"(?:[>|#%;]|//|--|REM\s|'\s|\[\w++\(|\[\^[^\]\s]++\]:|[+-]\Z|(?:[^\s:]++:)?\d++[:\t]\s*+\Z"
-    r"|[^\s:]++:\d++(?::\d++:|-)\s*+\Z|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*+(?:\s++\S++){0,3}\s*+\Z)"
+    rf"\s*+\+\s*+{_CALL_FOLLOWS}"
+    r"|(?:\s*+(?:[-*+]|\d{1,4}[.)])\s++)*+\s*+"
+    rf"(?:[>|#%;]|//|--|REM\s|'\s|\[\w++\(|\[\^[^\]\s]++\]:|[+-]{_CALL_FOLLOWS}"
+    rf"|(?:[^\s:]++:)?\d++[:\t→]\s*+{_CALL_FOLLOWS}|[^\s:]++:\d++(?::\d++:|-)\s*+{_CALL_FOLLOWS}"
+    rf"|(?:{_LOG_HEAD})\s*+{_CALL_FOLLOWS})"
     r"|.* \| "
 )
 """A line of a quotation, table, comment, footnote, diff, found text, log or list of Python calls;
 perhaps in a list."""
-_QUOTES = ('"', "'", "“", "„", "‘", "«")
+_QUOTES = ('"', "'", "“", "„", "‘", "«", "\\")
+"""What precedes something that is quoted or escaped."""
+_YAML_TEXT_HEADS = (": |", ": |-", ": |+", ": >", ": >-")
 _CODE_ELEMENTS = (
-    *("blockquote", "cite", "code", "example", "kbd", "pre", "q", "samp", "script", "textarea"),
-    *("file_content", "output", "system-reminder", "tool_response", "tool_result", "user", "xmp"),
+    *("blockquote", "cite", "code", "dd", "details", "document", "example", "examples", "file"),
+    *("kbd", "li", "pre", "q", "samp", "sample", "script", "table", "td", "textarea", "th", "xmp"),
+    *("file_content", "output", "system-reminder", "tool_response", "tool_result", "user"),
 )
+_BLOCK_COMMENTS = {"(*": "*)", "{#": "#}", "{-": "-}", "<#": "#>", "<%--": "--%>", "--[[": "]]"}
+"""They count at the start of a line only; elsewhere these characters are something else."""
+_STRINGS = ('"""', "'''")
 _CLOSING_MARKS = {
     **{f"<{name}": f"</{name}" for name in _CODE_ELEMENTS},
     "<!--": "-->",
-    "<![CDATA[": "]]>",
+    "<![cdata[": "]]>",
     "/*": "*/",
+    **_BLOCK_COMMENTS,
+    **{mark: mark for mark in _STRINGS},
 }
+_LINE_START_MARKS = frozenset({"/*", *_BLOCK_COMMENTS})
 _MARK_RE = compile_regex(
-    rf"(<!--|-->|<!\[CDATA\[|\]\]>|/\*|\*/)|(</?(?:{'|'.join(_CODE_ELEMENTS)}))[\s>]"
+    "|".join(
+        (
+            *(r"(<!--|-->|<!\[CDATA\[|\]\]>|/\*|\*/", *map(re.escape, _STRINGS)),
+            *map(re.escape, _BLOCK_COMMENTS.values()),
+            *(rf"{re.escape(mark)}(?=[\s<]|$)" for mark in _BLOCK_COMMENTS),
+        )
+    )
+    + rf")|(</?(?:{'|'.join(_CODE_ELEMENTS)}))[\s>]",
+    re.IGNORECASE,
 )
 _LONGEST_MARK = max(map(len, _CLOSING_MARKS.values())) + 1
 
@@ -46,7 +75,9 @@ class MarkdownContext:
         self._backticks = 0
         self._quotes = 0
         self._can_begin_indented_code = is_after_blank_line
-        """The line before is blank or indented code itself."""
+        """The line before is blank or indented code itself, or says that YAML text follows."""
+        self._is_in_diff = False
+        """A line of the paragraph so far is the head of a hunk."""
         self._open_mark = ""
         """The comment or the code of HTML that is open."""
         self._is_mark_in_line = False
@@ -96,9 +127,11 @@ class MarkdownContext:
         self._read()
         return not (
             self._open_mark
+            or self._is_in_diff
             or self.is_inline_code
             or self._quotes % 2 == 1
             or self._last_characters.endswith(_QUOTES)
+            or self._last_characters.rstrip().endswith("=")
             or _NEVER_PROSE_RE.match(self._line_head)
             or self._is_indented_code
         )
@@ -136,14 +169,18 @@ class MarkdownContext:
             if mark.end() > len(before):
                 start = len(self._line_head) + mark.start() - len(before)
                 is_line_start = not (self._line_head + piece)[:start].strip()
-                self._handle_mark(mark[1] or mark[2], is_line_start=is_line_start)
+                self._handle_mark((mark[1] or mark[2]).lower(), is_line_start=is_line_start)
         self._last_characters = seen[-_LONGEST_MARK:]
 
     def _handle_mark(self, mark: str, *, is_line_start: bool) -> None:
         """A mark within a line is open until the end of the paragraph at most."""
         if mark == _CLOSING_MARKS.get(self._open_mark):
             self._open_mark = ""
-        elif mark in _CLOSING_MARKS and not self._open_mark and (is_line_start or mark != "/*"):
+        elif (
+            mark in _CLOSING_MARKS
+            and not self._open_mark
+            and (is_line_start or mark not in _LINE_START_MARKS)
+        ):
             self._open_mark = mark
             self._is_mark_in_line = not is_line_start and mark != "<!--"
 
@@ -158,6 +195,8 @@ class MarkdownContext:
         is_blank = not self._line_head.strip()
         if is_blank and self._is_mark_in_line:
             self._open_mark = ""
-        self._can_begin_indented_code = is_blank or self._is_indented_code
+        is_yaml_text = self._line_head.rstrip().endswith(_YAML_TEXT_HEADS)
+        self._can_begin_indented_code = is_blank or is_yaml_text or self._is_indented_code
+        self._is_in_diff = not is_blank and (self._is_in_diff or self._line_head.startswith("@@ -"))
         self._line_head, self._is_head_whole, self._backticks, self._quotes = "", True, 0, 0
         self._last_characters = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from joey.core import messages as msg
 from joey.core.parsing.call_arguments import parse_bare_text
 from joey.core.parsing.call_names import ToolNames, rename_parameters
 from joey.core.parsing.imitations import describe_call_after_imitation
-from joey.core.parsing.leaked_calls import LeakedCall
+from joey.core.parsing.leaked_calls import LeakedCall, is_quoted_in_line
 from joey.core.parsing.lenient_json import Repair
 from joey.core.parsing.parts import CallIdAllocator, ReplyEnd, ReplyParts
 from joey.core.parsing.repetition import cut_repetition
@@ -78,7 +79,8 @@ class XmlCalls:
     def close(self, end: ReplyEnd) -> None:
         for event in self._stream.close():
             self._handle(event, end)
-        problems = self._list_early_close_problems()
+        quoted = self._list_sentence_problems()
+        problems = [a or b for a, b in zip(self._list_early_close_problems(), quoted, strict=True)]
         if problems:
             problems[-1] = problems[-1] or end.cut_off_message
         for (part, call), problem in zip(self._calls.items(), problems, strict=True):
@@ -173,6 +175,33 @@ class XmlCalls:
             return None
         return cut_off or describe_unclosed_tag(self._open_call_name, event.unclosed_tag)
 
+    def _list_sentence_problems(self) -> list[str | None]:
+        """What is wrong with each call: it stands within a sentence, and so is only quoted."""
+        texts = self._list_texts_around_calls()
+        befores = accumulate(texts[:-1], lambda line, text: (line + text).rpartition("\n")[2])
+        afters = accumulate(texts[:0:-1], lambda line, text: (text + line).partition("\n")[0])
+        return [
+            describe_call_in_sentence(call.name) if is_quoted_in_line(before, after) else None
+            for call, before, after in zip(
+                self._calls.values(), befores, reversed([*afters]), strict=True
+            )
+        ]
+
+    def _list_texts_around_calls(self) -> list[str]:
+        """The text before the first call, between each two, and after the last."""
+        raw, base, place = "".join(self._raw_pieces), self._raw_offset, self._raw_offset
+        texts = [""]
+        offsets = [self._call_offsets[part] for part in self._calls]
+        spans = [(start, start if end is None else end, "") for start, end in offsets]
+        spans += [(section.start_offset, section.end_offset, "\n") for section in self._sections]
+        for start, end, separator in sorted(spans):
+            texts[-1] += raw[place - base : start - base] + separator
+            place = end
+            if not separator:
+                texts.append("")
+        texts[-1] += raw[place - base :]
+        return texts
+
     def _list_early_close_problems(self) -> list[str | None]:
         """What is wrong with each call: the first of the tool may be the one that was cut short,
         and then those between it and the text that is left over are quoted and not meant."""
@@ -197,6 +226,13 @@ def describe_reasoning_inside(tool: str, parameter: str) -> str:
         f"The call of {tool} was not executed: its <{parameter}> closes a section of reasoning and "
         f"then opens <{parameter}> again, so it seems to have been begun in the reasoning and "
         "given up there. Write the whole call again, after the reasoning."
+    )
+
+
+def describe_call_in_sentence(tool: str) -> str:
+    return (
+        f"The call of {tool} was not executed: it stands within a sentence, as if it were quoted. "
+        "To make it, write it again on lines of its own. To quote it, put it in backquotes."
     )
 
 
