@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.front.binary import Joey
-from tests.front.local_server import Answer, local_model_server, refuse
+from tests.front.local_server import Answer, finish, local_model_server, refuse
 from tests.front.test_served_models import reach, run_ollama, show_ollama
 
 
@@ -161,3 +161,25 @@ async def test_the_advised_commands_make_the_window_larger(joey: Joey) -> None:
         (joey.home / "profiles.json").write_text(json.dumps(profiles))
         done = await joey.run("-p", "do it")
     assert "run `joey profiles set own contextWindow 32768`" in done.err
+
+
+async def test_a_model_whose_own_window_is_small_is_to_be_replaced(joey: Joey) -> None:
+    shown = show_ollama()
+    shown["model_info"]["llama.context_length"] = 4096
+    listed = {"models": [{"name": "my-model"}]}
+    pages = {"/api/show": shown, "/api/ps": {"models": []}, "/api/tags": listed}
+    async with local_model_server(pages, [finish()]) as server:
+        done = await joey.run(*reach("ollama", server), "do it")
+        doctor = await joey.run("doctor", env={**joey.env, "OLLAMA_HOST": server.url})
+    assert (done.code, server.chats) == (78, [])
+    assert "and the reply: use a model with a larger window." in done.err
+    assert "for a larger one, use a model with a larger window." in doctor.out
+    assert "contextWindow" not in done.err + doctor.out
+
+
+async def test_the_advised_window_is_one_that_the_model_has(joey: Joey) -> None:
+    shown = show_ollama(4096)
+    shown["model_info"]["llama.context_length"] = 8192
+    async with local_model_server({"/api/show": shown, "/api/ps": {"models": []}}) as server:
+        done = await joey.run(*reach("ollama", server), "do it")
+    assert "`joey profiles set local contextWindow 8192`" in done.err

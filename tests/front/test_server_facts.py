@@ -178,6 +178,22 @@ async def test_doctor_warns_of_a_window_in_which_no_task_fits(joey: Joey) -> Non
 
 
 @pytest.mark.requirement("local:doctor")
+async def test_doctor_fails_a_chosen_model_in_whose_window_no_task_fits(joey: Joey) -> None:
+    pages = {"/v1/models": list_vllm(4096)}
+    async with local_model_server(pages, [refuse(200, USAGE)]) as server:
+        flags = ("--provider", "vllm", "-m", "my-model", "--base-url", f"{server.url}/v1")
+        added = await joey.run("profiles", "add", "mine", *flags, "--no-key", "--use")
+        assert added.code == 0, added.err
+        done = await joey.run("doctor", "--json")
+        model = {each["name"]: each for each in done.json["findings"]}["Model"]
+        assert (done.code, model["status"]) == (1, "fail")
+        assert "has a window of 4,096 tokens, and joey needs about 5,000" in model["advice"]
+        assert ADVICE["vllm"] in model["advice"]
+        server.pages.update({"/v1/models": list_vllm(40960)})
+        assert (await findings(joey))["Model"]["status"] == "ok"
+
+
+@pytest.mark.requirement("local:doctor")
 async def test_a_running_server_is_offered_where_no_model_is_chosen(joey: Joey) -> None:
     pages = {"/v1/models": list_vllm(40960)}
     async with local_model_server(pages) as server:

@@ -17,7 +17,14 @@ from joey.testing.server import ModelServer
 from tests.front.binary import Joey
 from tests.front.local_server import Answer, finish, local_model_server, refuse
 from tests.front.small_web import OLLAMA, small_web
-from tests.front.test_served_models import ADVICE, N_KEEP, OVERFLOWS, pages_of, run_ollama
+from tests.front.test_served_models import (
+    ADVICE,
+    N_KEEP,
+    OVERFLOWS,
+    pages_of,
+    run_ollama,
+    show_ollama,
+)
 from tests.tui.headless import screen
 from tests.tui.tmux import needs_tmux, terminal
 from tests.tui.turns import done
@@ -292,6 +299,19 @@ async def test_a_small_window_is_reported_with_what_to_change_and_asked_again(
             server.pages.update(serve_with_defaults(kind, 65536))  # it was started again
             await shown.send("try again")
             await shown.until("All done.")
+
+
+@pytest.mark.requirement("local:first-contact")
+async def test_the_first_advice_names_the_profile_that_was_just_made(
+    joey: Joey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {**serve_with_defaults("ollama", SMALL_WINDOW), "/api/show": show_ollama(SMALL_WINDOW)}
+    async with local_model_server(pages, [finish()]) as server:
+        move_server(monkeypatch, "ollama", f"{server.url}/v1")
+        async with screen(joey, size=(160, 40)) as shown:
+            await shown.until("› my-model", "ollama, running here")
+            await shown.press("Enter")
+            await shown.until("run `joey profiles set default contextWindow 32768`")
 
 
 @pytest.mark.requirement("local:first-contact")

@@ -26,7 +26,7 @@ from joey.app.models import (
 )
 from joey.config.home import resolve_home_and_env
 from joey.config.profiles import Profiles, load_profiles
-from joey.core.models import ModelFacts, ModelInfo
+from joey.core.models import ModelFacts, ModelInfo, ServedModel
 from joey.core.settings import Profile
 from joey.errors import ConfigError, NoModelError
 from joey.ports.model import ModelOverrides
@@ -70,8 +70,15 @@ class ServerReport(Struct, frozen=True):
     @property
     def window_advice(self) -> str:
         """How to get a window for the usual prompt and tools."""
-        server = self.server
-        return get_window_advice(self.kind, self.models[0].id, server.profile, server.base_url)
+        server, served = self.server, self.models[0].served or ServedModel()
+        return get_window_advice(
+            self.kind,
+            self.models[0].id,
+            server.profile,
+            server.base_url,
+            window=served.context_window or 0,
+            largest=served.max_context_window,
+        )
 
     @property
     def tools_advice(self) -> str:

@@ -15,10 +15,9 @@ from joey.core.models import MIN_WINDOW_TOKENS
 from joey.core.settings import ModelRoute, Profile
 from joey.errors import ProviderError
 from joey.providers.catalog import find_provider_spec
+from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
-from joey.providers.server_advice import get_window_advice
-from joey.providers.server_facts import ServerClient, ask_about_model
 
 _TIMEOUT_S = 8.0
 _REFUSED_STATUSES = (401, 403)
@@ -151,19 +150,20 @@ def replace_key(route: ModelRoute, base_url: str | None, key: str) -> None:
 
 
 async def describe_small_window(
-    provider: str, base_url: str, model: str, *, env: Mapping[str, str] = os.environ
+    profile: Profile, route: ModelRoute, *, env: Mapping[str, str] = os.environ
 ) -> str:
-    """What to change where a local server runs a model with a window in which no task fits."""
+    """What to change where a local server runs a model with a window in which no task fits. Raises
+    ConfigError: the profile is not complete."""
     http = HttpClient(environ=env)
-    client = ServerClient(base_url.removesuffix("/v1"), {}, http)
+    provider = make_provider(profile, http, route)
     try:
-        served = await ask_about_model(provider, client, model)
+        await provider.prepare()
     finally:
         await http.close()
-    window = None if served is None else served.context_window
-    if window is None or window >= MIN_WINDOW_TOKENS:
+    model = provider.model
+    if not provider.window_advice or model.context_window >= MIN_WINDOW_TOKENS:
         return ""
     return (
-        f"{model} has a window of {window:,} tokens, and joey needs about {MIN_WINDOW_TOKENS:,}:"
-        f" {get_window_advice(provider, model, base_url=base_url)}."
+        f"{model.id} has a window of {model.context_window:,} tokens, and joey needs about"
+        f" {MIN_WINDOW_TOKENS:,}: {provider.window_advice}."
     )

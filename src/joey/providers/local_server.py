@@ -50,8 +50,15 @@ class LocalServerProvider(OpenAiProvider):
 
     @property
     def window_advice(self) -> str:
-        service = self._service
-        return get_window_advice(self._kind, self.model.id, service.profile_name, service.base_url)
+        service, served = self._service, self._served or ServedModel()
+        return get_window_advice(
+            self._kind,
+            self.model.id,
+            service.profile_name,
+            service.base_url,
+            window=self.model.context_window,
+            largest=served.max_context_window,
+        )
 
     @property
     def _kind(self) -> str:

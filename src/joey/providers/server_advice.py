@@ -10,12 +10,13 @@ ADVISED_WINDOW = 32_768
 SMALLEST_WINDOW = 8_192
 """In which joey works, with a short prompt and few tools."""
 _WINDOW_ADVICE = {
-    "ollama": "{set_window}, or use a model with a larger window",
+    "ollama": "{set_window}, or {use_other}",
     "lmstudio": "reload it with `lms unload {model} && lms load {model} --context-length {window}`,"
     " or set its context length in the app",
     "llamacpp": "restart it with `llama-server -c {window}`",
     "vllm": "restart it with `vllm serve {model} --max-model-len {window}`",
 }
+_USE_OTHER_MODEL = "use a model with a larger window"
 _NEW_PROFILE_NAME = "local"
 SERVER_KINDS = tuple(_WINDOW_ADVICE)
 _MEMORY_ADVICE = {
@@ -37,12 +38,26 @@ OLLAMA_RESTART_ADVICE = f"restart it with `OLLAMA_CONTEXT_LENGTH={ADVISED_WINDOW
 """For requests that cannot say how large the window must be."""
 
 
-def get_window_advice(kind: str, model: str, profile: str = "", base_url: str = "") -> str:
-    """How to get a larger window; empty for a server of an unknown kind. `profile` is empty where
-    flags and variables did without one."""
-    set_window = _format_set_window(kind, model, profile, base_url, ADVISED_WINDOW)
-    advice = _WINDOW_ADVICE.get(kind, "")
-    return advice.format(model=model, window=ADVISED_WINDOW, set_window=set_window)
+def get_window_advice(
+    kind: str,
+    model: str,
+    profile: str = "",
+    base_url: str = "",
+    *,
+    window: int = 0,
+    largest: int | None = None,
+) -> str:
+    """How to get more than `window`; empty for a server of an unknown kind. `profile` is empty
+    where flags and variables did without one. `largest` is what the model can take, if known."""
+    if kind in _WINDOW_ADVICE and largest is not None and largest <= window:
+        return _USE_OTHER_MODEL
+    advised = min(ADVISED_WINDOW, largest or ADVISED_WINDOW)
+    return _WINDOW_ADVICE.get(kind, "").format(
+        model=model,
+        window=advised,
+        set_window=_format_set_window(kind, model, profile, base_url, advised),
+        use_other=_USE_OTHER_MODEL,
+    )
 
 
 def get_memory_advice(kind: str, model: str, profile: str = "", base_url: str = "") -> str:

@@ -180,8 +180,9 @@ class Host(CompletionSource, Protocol):
     async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> str:
         """Keep it as the active profile; the key of that for `switch_model`."""
 
-    async def describe_small_window(self, provider: ProviderOption, model: str) -> str:
-        """What to change before a local model can be used; empty: nothing is known to be wrong."""
+    async def describe_small_window(self, profile: str) -> str:
+        """What to change before a profile's local model can be used; empty: nothing is known to be
+        wrong."""
 
     def find_key_owner(self, session: Session) -> ProviderOption:
         """The service that a task sends its key to."""

@@ -94,7 +94,7 @@ async def set_up_provider(app: JoeyApp) -> str | None:
             continue
         where = f"at {provider.base_url}" if provider.base_url else f"of {provider.name}"
         app.conversation.show_note(f"joey talks to {model} {where}. /model changes that.")
-        if provider.local_url and (advice := await app.host.describe_small_window(provider, model)):
+        if provider.local_url and (advice := await app.host.describe_small_window(profile)):
             app.conversation.show_error(advice)
         return profile
     return None

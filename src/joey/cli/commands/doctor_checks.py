@@ -31,7 +31,7 @@ from joey.cli.arguments import EDIT_SETTINGS_COMMAND
 from joey.cli.output import format_count
 from joey.core.permissions.hosts import format_network
 from joey.core.permissions.policy import FILTERING_LEVELS
-from joey.core.settings import Profile
+from joey.engine.engine import ResolvedTaskOptions
 from joey.errors import ConfigError, UserError
 from joey.ports.execution import SandboxLevel
 from joey.presentation.text import to_one_line
@@ -356,7 +356,7 @@ def check_api_keys() -> Finding:
 
 def _is_local_model_chosen() -> bool:
     try:
-        return ProfileAdmin().is_local(load_current_profile().provider)
+        return ProfileAdmin().is_local(load_current_options().profile.provider)
     except UserError:
         return False  # the finding about the model tells
 
@@ -392,6 +392,6 @@ def repair_profiles() -> Iterator[str]:
         yield f"{settled} is the active profile"
 
 
-def load_current_profile() -> Profile:
+def load_current_options() -> ResolvedTaskOptions:
     """Raises UserError."""
-    return make_options(workspace=resolve_current_directory()).profile
+    return make_options(workspace=resolve_current_directory())

@@ -15,9 +15,10 @@ from joey.app.models import (
     find_missing_endpoint,
     request_models,
 )
+from joey.app.provider_setup import describe_small_window
 from joey.cli.commands.doctor_checks import (
     Finding,
-    load_current_profile,
+    load_current_options,
     report_failure,
     report_ok,
     report_warning,
@@ -109,18 +110,22 @@ def _collect_remarks(report: ServerReport) -> Iterator[str]:
 
 def check_model() -> Finding:
     """As for a task; where nothing chooses a model, one of a local server can be named."""
-    return _check_model(find_servers=True)
+    return _check_model(is_online=True)
 
 
 def check_model_offline() -> Finding:
-    return _check_model(find_servers=False)
+    return _check_model(is_online=False)
 
 
-def _check_model(*, find_servers: bool) -> Finding:
+def _check_model(*, is_online: bool) -> Finding:
     try:
-        profile = load_current_profile()
+        options = load_current_options()
+        profile = options.profile
+        problem = ""
+        if is_online:
+            problem = asyncio.run(describe_small_window(profile, options.route))
     except NoModelError as error:
-        reports = asyncio.run(inspect_local_servers()) if find_servers else []
+        reports = asyncio.run(inspect_local_servers()) if is_online else []
         usable = [each for each in reports if each.models and _has_usable_window(each)]
         if usable:
             return _offer_server(usable[0])
@@ -133,7 +138,8 @@ def _check_model(*, find_servers: bool) -> Finding:
     except UserError as error:
         return report_warning("cannot be determined", str(error))
     where = f" at {remove_secrets(profile.base_url)}" if profile.base_url else ""
-    return report_ok(f"{profile.model} of {profile.provider}{where}")
+    found = f"{profile.model} of {profile.provider}{where}"
+    return report_failure(found, problem) if problem else report_ok(found)
 
 
 def _explain_unusable(report: ServerReport) -> str:
@@ -157,7 +163,7 @@ def _offer_server(report: ServerReport) -> Finding:
 def check_connection() -> Finding:
     """Name, connection, certificate, and an answer to the cheapest question there is."""
     try:
-        profile = load_current_profile()
+        profile = load_current_options().profile
     except NoModelError:
         return report_ok("not tried: no model is chosen yet")
     except UserError:

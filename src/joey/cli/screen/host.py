@@ -19,7 +19,7 @@ from joey.app.file_finder import open_file_finder
 from joey.app.granted_permissions import list_granted_rules, open_rule_store, revoke_rule
 from joey.app.mcp_pool import list_mcp_config_problems
 from joey.app.models import list_profile_models
-from joey.app.options import collect_settings_warnings
+from joey.app.options import collect_settings_warnings, make_options
 from joey.app.sandbox import check_unattended_sandbox, detect_sandbox
 from joey.cli.notices import (
     MAX_WARNINGS,
@@ -464,8 +464,10 @@ class LocalAppHost:
         self._new_task_options = None
         return f"{PROFILE_KEY_PREFIX}{name}"
 
-    async def describe_small_window(self, provider: ProviderOption, model: str) -> str:
-        return await provider_setup.describe_small_window(provider.name, provider.local_url, model)
+    async def describe_small_window(self, profile: str) -> str:
+        name = profile.removeprefix(PROFILE_KEY_PREFIX)
+        options = make_options(workspace=self.workspace, profile=name)
+        return await provider_setup.describe_small_window(options.profile, options.route)
 
     def find_key_owner(self, session: Session) -> ProviderOption:
         runtime = self._as_task(session).runtime
