@@ -47,6 +47,14 @@ async def test_a_script_is_shown_the_server_that_runs_and_the_flags_for_it(
     assert message in done.json["reason"]
 
 
+async def test_a_key_for_a_service_without_a_usual_model_names_the_list_of_models(
+    joey: Joey,
+) -> None:
+    done = await joey.run("-p", "do it", env={**joey.env, "MISTRAL_API_KEY": "k"})
+    assert done.code == 78
+    assert "--model; `joey models --provider mistral` lists them." in done.err
+
+
 @pytest.mark.requirement("config:first-run")
 @pytest.mark.parametrize(
     ("key", "model"), [("\r", "qwen3-coder:30b"), ("y", "qwen3-coder:30b"), ("2", "llama4:8b")]

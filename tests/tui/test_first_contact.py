@@ -12,6 +12,7 @@ import pytest
 from msgspec import Struct, structs
 
 from joey.app import models
+from joey.providers import catalog
 from joey.testing.script import Turn, call, fail
 from joey.testing.server import ModelServer
 from tests.front.binary import Joey
@@ -141,6 +142,44 @@ async def test_the_page_where_keys_are_made_is_named(joey: Joey) -> None:
         await shown.press("Escape")
         await shown.until("Where is your model?")
         await shown.press("Escape")
+
+
+def move_service(monkeypatch: pytest.MonkeyPatch, name: str, url: str) -> None:
+    spec = structs.replace(catalog.find_provider_spec(name), base_url=url)
+    monkeypatch.setitem(catalog._SPECS_BY_NAME, name, spec)
+
+
+@pytest.mark.requirement("front:screen:key-checked")
+async def test_a_key_in_a_variable_is_one_key_press_away(
+    joey: Joey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway("good-key") as service:
+        move_service(monkeypatch, "mistral", service.url)
+        async with screen(joey, env={"MISTRAL_API_KEY": "good-key"}) as shown:
+            await shown.until("› mistral", "key in MISTRAL_API_KEY")
+            await shown.press("Enter")
+            await shown.until("The key in MISTRAL_API_KEY is accepted.", "› model-a", "model-b")
+            await shown.press("Down", "Enter")
+            await shown.until("joey talks to model-b of mistral")
+    kept = {"provider": "mistral", "model": "model-b"}
+    assert read_profiles(joey) == {"profiles": {"default": kept}, "active": "default"}
+
+
+@pytest.mark.requirement("front:screen:key-checked")
+async def test_where_the_key_in_a_variable_is_refused_another_is_asked_for(
+    joey: Joey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway("good-key") as service:
+        move_service(monkeypatch, "mistral", service.url)
+        async with screen(joey, env={"MISTRAL_API_KEY": "old-key"}) as shown:
+            await shown.until("› mistral")
+            await shown.press("Enter")
+            await shown.until("mistral does not accept this key (status 401)", "Key for mistral")
+            await shown.send("good-key")
+            await shown.until("The key is accepted.", "› model-a")
+            await shown.press("Enter")
+            await shown.until("joey talks to model-a of mistral")
+    assert read_profiles(joey)["profiles"]["default"]["apiKey"] == "good-key"
 
 
 async def test_a_server_that_is_not_running_is_found_once_it_is_started(joey: Joey) -> None:

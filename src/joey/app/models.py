@@ -24,7 +24,12 @@ from joey.app.model_choice import (
     open_model_catalog,
 )
 from joey.config.home import resolve_home_and_env
-from joey.config.profiles import find_base_url, is_same_address, load_profiles
+from joey.config.profiles import (
+    find_base_url,
+    find_key_variable,
+    is_same_address,
+    load_profiles,
+)
 from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
@@ -352,6 +357,8 @@ class KnownProvider(Struct, frozen=True):
     """Those that are known by name, the usual one first."""
     start_hint: str = ""
     """Of a local server: where it would be, and how to start it."""
+    key_variable: str = ""
+    """The variable of the environment that holds a key for it."""
 
 
 def list_known_providers(env: Mapping[str, str]) -> tuple[KnownProvider, ...]:
@@ -362,7 +369,8 @@ def list_known_providers(env: Mapping[str, str]) -> tuple[KnownProvider, ...]:
             continue
         models = dict.fromkeys(filter(None, (kind.default_model, *list_model_ids(kind.name))))
         hint = _describe_start(kind, env) if kind.is_local else ""
-        found.append(KnownProvider(kind.name, not kind.is_local, tuple(models), hint))
+        variable = find_key_variable(kind, env)
+        found.append(KnownProvider(kind.name, not kind.is_local, tuple(models), hint, variable))
     return tuple(found)
 
 

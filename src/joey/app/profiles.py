@@ -22,6 +22,7 @@ from joey.config.profiles import (
     collect_given_keys,
     find_api_key,
     find_base_url,
+    find_key_variable,
     get_api_key_field_name,
     load_profiles,
 )
@@ -112,7 +113,7 @@ class ProfileAdmin:
             origin = _find_origin(key, value, mine, kind, self._env)
             values.append(ProfileValue(key, mask_value(key, value), origin))
         if effective.api_key is None and (found := find_api_key(kind, self._env)):
-            variable = _find_api_key_variable(kind, self._env)
+            variable = find_key_variable(kind, self._env)
             values.append(ProfileValue(API_KEY_FIELD, mask_key(found), variable))
         return values
 
@@ -220,14 +221,10 @@ def _find_origin(
     key: str, value: Any, mine: Any, kind: ProviderSpec, env: Mapping[str, str]
 ) -> str:
     if key == API_KEY_FIELD and mine is None:
-        return _find_api_key_variable(kind, env)
+        return find_key_variable(kind, env) or "default"
     if key == "baseUrl" and mine is None and find_base_url(kind, env) == value:
         return kind.base_url_variable or "default"
     return PROFILES_FILE if mine == value and mine is not None else "default"
-
-
-def _find_api_key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
-    return next((name for name in kind.key_variables if env.get(name, "").strip()), "default")
 
 
 def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None) -> bool:

@@ -131,6 +131,11 @@ def find_api_key(kind: ProviderSpec, env: Mapping[str, str]) -> str | None:
     return _find_first_value(kind.key_variables, env)
 
 
+def find_key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
+    """The variable that holds a key; empty: none does."""
+    return next((name for name in kind.key_variables if env.get(name, "").strip()), "")
+
+
 def _find_first_value(variables: Sequence[str], env: Mapping[str, str]) -> str | None:
     values = (env.get(variable, "").strip() for variable in variables)
     return next(filter(None, values), None)
@@ -170,8 +175,10 @@ def _find_provider(name: str, kinds: Sequence[ProviderSpec]) -> ProviderSpec:
 
 def _check_profile(chosen: Profile, kind: ProviderSpec) -> None:
     if not chosen.model:
-        where = f"at {chosen.base_url}" if chosen.base_url else f"of {kind.name}"
-        raise NoModelError(f"Name a model {where} with --model.")
+        if chosen.base_url:
+            raise NoModelError(f"Name a model at {chosen.base_url} with --model.")
+        command = f"joey models --provider {kind.name}"
+        raise NoModelError(f"Name a model of {kind.name} with --model; `{command}` lists them.")
     has_access = chosen.api_key or chosen.base_url or kind.is_local or kind.login
     if not has_access:
         where = " or ".join(kind.key_variables) or "a key"

@@ -69,6 +69,8 @@ class ProviderOption(Struct, frozen=True):
     models: tuple[str, ...] = ()
     key_page: str = ""
     """Where its keys are made."""
+    key_variable: str = ""
+    """The variable of the environment that holds a key for it."""
     start_hint: str = ""
     """How to start it; of a server of this machine that is not running."""
     base_url: str | None = None
@@ -175,7 +177,7 @@ class Host(CompletionSource, Protocol):
         """The service at an address that the user has typed."""
 
     async def check_key(self, provider: ProviderOption, key: str) -> KeyCheckResult:
-        """By one request that costs nothing."""
+        """By one request that costs nothing; an empty key is the one in the provider's variable."""
 
     async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> str:
         """Keep it as the active profile; the key of that for `switch_model`."""

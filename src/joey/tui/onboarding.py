@@ -81,8 +81,7 @@ async def set_up_provider(app: JoeyApp) -> str | None:
             continue
         key, listed = "", provider.models
         if provider.needs_key:
-            entered = await enter_key(app, provider, is_optional=provider.base_url is not None)
-            if entered is None:
+            if (entered := await _find_key(app, provider)) is None:
                 continue
             key, listed = entered
         if not (model := model or await _choose_model(app, provider.name, listed) or ""):
@@ -127,6 +126,8 @@ def _describe_provider(provider: ProviderOption) -> str:
         return "a server or gateway that speaks OpenAI's protocol"
     if provider.local_url:
         return f"running here, at {provider.local_url}, without a model"
+    if provider.key_variable:
+        return f"key in {provider.key_variable}"
     return "needs a key" if provider.needs_key else "on this machine; not running"
 
 
@@ -138,6 +139,13 @@ async def _enter_address(app: JoeyApp) -> ProviderOption | None:
         except UserError as error:
             app.conversation.show_error(str(error))
     return None
+
+
+async def _find_key(app: JoeyApp, provider: ProviderOption) -> tuple[str, tuple[str, ...]] | None:
+    """As `enter_key`; an empty key where that in a variable will do."""
+    if provider.key_variable and (listed := await _check_key(app, provider, "")) is not None:
+        return "", listed
+    return await enter_key(app, provider, is_optional=provider.base_url is not None)
 
 
 async def enter_key(
@@ -153,20 +161,29 @@ async def enter_key(
         prompt = LinePrompt(title, hint, secret=True, allow_empty=is_optional)
         if (key := await app.dialog_area.pick(prompt)) is None:
             return None
-        app.status_line.set_activity("checking the key")
-        try:
-            checked = await app.host.check_key(provider, key)
-        except UserError as error:
-            app.conversation.show_error(str(error))
-            continue
-        finally:
-            app.status_line.set_activity("")
-        if checked.message:
-            app.conversation.show_error(checked.message)
-        elif key:
-            app.conversation.show_note("The key is accepted.")
-        if not checked.is_refused:
-            return key, tuple(dict.fromkeys((*provider.models, *checked.models)))
+        if (listed := await _check_key(app, provider, key)) is not None:
+            return key, listed
+
+
+async def _check_key(app: JoeyApp, provider: ProviderOption, key: str) -> tuple[str, ...] | None:
+    """The models to choose from; None: the service refuses the key. An empty one is that of a
+    variable, or none at all."""
+    app.status_line.set_activity("checking the key")
+    try:
+        checked = await app.host.check_key(provider, key)
+    except UserError as error:
+        app.conversation.show_error(str(error))
+        return None
+    finally:
+        app.status_line.set_activity("")
+    if checked.message:
+        app.conversation.show_error(checked.message)
+    elif key or provider.key_variable:
+        where = "" if key else f" in {provider.key_variable}"
+        app.conversation.show_note(f"The key{where} is accepted.")
+    if checked.is_refused:
+        return None
+    return tuple(dict.fromkeys((*provider.models, *checked.models)))
 
 
 async def replace_refused_key(app: JoeyApp, failed: Session) -> None:

@@ -449,6 +449,7 @@ class LocalAppHost:
         return ProviderOption("openai", needs_key=True, base_url=address)
 
     async def check_key(self, provider: ProviderOption, key: str) -> KeyCheckResult:
+        key = key or os.environ.get(provider.key_variable, "")
         checked = await provider_setup.check_key(provider.name, key, provider.base_url)
         return KeyCheckResult(checked.is_refused, checked.message, checked.models)
 

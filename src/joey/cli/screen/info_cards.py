@@ -114,7 +114,7 @@ def export_task(task_id: str, workspace: Path) -> str:
 
 
 async def list_providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
-    """What runs on this machine comes first."""
+    """What runs on this machine comes first, then what there is a key for."""
     found = await find_local_servers(env)
     here = [
         ProviderOption(
@@ -127,6 +127,8 @@ async def list_providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
         for server in found
     ]
     names = {server.provider for server in found}
+    others = [each for each in list_known_providers(env) if each.name not in names]
+    others.sort(key=lambda each: not each.key_variable)
     remote = (
         ProviderOption(
             each.name,
@@ -134,9 +136,9 @@ async def list_providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
             models=each.models,
             key_page=get_key_page(each.name),
             start_hint=each.start_hint,
+            key_variable=each.key_variable,
         )
-        for each in list_known_providers(env)
-        if each.name not in names
+        for each in others
     )
     return (*here, *remote)
 
