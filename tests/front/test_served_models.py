@@ -249,6 +249,32 @@ async def test_one_task_is_counted_in_the_singular(joey: Joey) -> None:
     assert '"1 task"' in done.out
 
 
+@pytest.mark.parametrize("kind", ["lmstudio", "llamacpp", "vllm"])
+async def test_the_address_of_a_local_server_may_be_given_without_a_path(
+    joey: Joey, kind: str
+) -> None:
+    async with local_model_server(pages_of(kind, 65536), [finish()]) as server:
+        flags = ["--provider", kind, "--base-url", server.url, "-m", "my-model"]
+        done = await joey.run("-p", *flags, "do it")
+        assert server.chat_paths == ["/v1/chat/completions"]
+    assert (done.code, done.out.strip()) == (0, "All done."), done.err
+
+
+NOT_LMSTUDIOS = {"error": "Unexpected endpoint or method. (POST /chat/completions). Returning 200"}
+
+
+@pytest.mark.parametrize(("status", "said"), [(404, {"detail": "Not Found"}), (200, NOT_LMSTUDIOS)])
+async def test_where_an_address_lacks_its_path_the_usual_one_is_suggested(
+    joey: Joey, status: int, said: dict[str, str]
+) -> None:
+    pages = {"/chat/completions": refuse(status, said)}
+    async with local_model_server(pages) as server:
+        done = await joey.run("-p", "--base-url", server.url, "-m", "my-model", "do it")
+        assert server.asked.count("/chat/completions") == 1
+    assert done.code == 78
+    assert f"--base-url, which is {server.url} (perhaps {server.url}/v1 is meant)" in done.err
+
+
 START = {
     "ollama": "Start it with `OLLAMA_HOST=127.0.0.1:{} ollama serve`",
     "lmstudio": "Start it with `lms server start --port {}`",

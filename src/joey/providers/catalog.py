@@ -180,9 +180,16 @@ def build_endpoint_url(kind: ProviderSpec, base_url: str | None) -> str:
     base = (base_url or kind.base_url).strip().rstrip("/").removesuffix("/responses")
     if kind.name == "ollama" and base_url:
         base = _normalize_ollama_url(base)
+    elif kind.is_local and not has_path(base):
+        base += "/v1"
     if kind.api_protocol is ApiProtocol.ANTHROPIC:
         return _append_api_path(base, "/v1", "/messages")
     return _append_api_path(base, "", "/chat/completions")
+
+
+def has_path(base_url: str) -> bool:
+    """Whether an address names more than a server."""
+    return "/" in base_url.rpartition("://")[2].rstrip("/")
 
 
 def _append_api_path(base: str, version: str, path: str) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from joey.core.models import ApiProtocol
 from joey.core.redaction import redact_secrets, remove_secrets
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import NOT_RUNNING_CODE, ProviderError, ProviderFailureKind
-from joey.providers.catalog import find_provider_spec
+from joey.providers.catalog import find_provider_spec, has_path
 from joey.providers.http_connection import parse_url
 
 MAX_ERROR_BODY_BYTES = 64 * 1024
@@ -80,6 +81,8 @@ _PERMANENT_RE = compile_regex(
     re.IGNORECASE,
 )
 """Reports of a server error that the same request would meet again."""
+_UNKNOWN_ENDPOINT_RE = compile_regex(r"unexpected endpoint or method", re.IGNORECASE)
+"""LM Studio's, with the status 200."""
 _QUOTA_RE = compile_regex(
     r"insufficient[_ ](?:quota|balance|credit|funds)|credit balance|exceeded your current quota"
     r"|billing|payment required|out of credits",
@@ -384,6 +387,8 @@ def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailureKind:
         return ProviderFailureKind.CONTEXT_OVERFLOW
     if status in (400, 403, 429) and _QUOTA_RE.search(text):
         return ProviderFailureKind.QUOTA
+    if _UNKNOWN_ENDPOINT_RE.search(said.message):
+        return ProviderFailureKind.NOT_FOUND
     if status in _FAILURE_BY_STATUS:
         return _FAILURE_BY_STATUS[status]
     is_transient = status >= 500 and _PERMANENT_RE.search(said.message) is None
@@ -462,7 +467,9 @@ def _format_address_hint(service: ServiceInfo) -> str:
     if not service.base_url:
         return ""
     shown = service.redact(str(remove_secrets(service.base_url)))
-    return f" and {_describe_address_source(service)}, which is {shown}"
+    speaks_openai = find_provider_spec(service.provider_name).api_protocol is ApiProtocol.OPENAI
+    usual = f" (perhaps {shown.rstrip('/')}/v1 is meant)" * (speaks_openai and not has_path(shown))
+    return f" and {_describe_address_source(service)}, which is {shown}{usual}"
 
 
 def _describe_address_source(service: ServiceInfo) -> str:
