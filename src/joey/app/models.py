@@ -31,6 +31,7 @@ from joey.config.profiles import (
     load_profiles,
 )
 from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec
+from joey.core.redaction import remove_secrets
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import (
@@ -48,6 +49,7 @@ from joey.providers.catalog import (
     find_model_info,
     find_provider_spec,
     list_model_ids,
+    suggest_path,
 )
 from joey.providers.errors import build_response_error, build_service_info
 from joey.providers.factory import make_provider
@@ -163,7 +165,10 @@ async def fetch_offered_models(
     _require_accepted_key(answer, profile, env, route)
     names = parse_model_names(answer)
     if names is None:
-        raise UserError(f"{profile.provider} does not list its models (status {answer.status}).")
+        suggestion = suggest_path(find_provider_spec(profile.provider), profile.base_url)
+        found = "; ".join(filter(None, (f"status {answer.status}", suggestion)))
+        found = str(remove_secrets(found))
+        raise UserError(f"{profile.provider} does not list its models ({found}).")
     return names
 
 

@@ -180,15 +180,21 @@ def build_endpoint_url(kind: ProviderSpec, base_url: str | None) -> str:
     base = (base_url or kind.base_url).strip().rstrip("/").removesuffix("/responses")
     if kind.name == "ollama" and base_url:
         base = _normalize_ollama_url(base)
-    elif kind.is_local and not has_path(base):
+    elif kind.is_local and not _has_path(base):
         base += "/v1"
     if kind.api_protocol is ApiProtocol.ANTHROPIC:
         return _append_api_path(base, "/v1", "/messages")
     return _append_api_path(base, "", "/chat/completions")
 
 
-def has_path(base_url: str) -> bool:
-    """Whether an address names more than a server."""
+def suggest_path(kind: ProviderSpec, base_url: str | None) -> str:
+    """What to add to a report that an address is wrong, where it names no more than a server."""
+    if not base_url or kind.api_protocol is ApiProtocol.ANTHROPIC or _has_path(base_url):
+        return ""
+    return f"perhaps {base_url.rstrip('/')}/v1 is meant"
+
+
+def _has_path(base_url: str) -> bool:
     return "/" in base_url.rpartition("://")[2].rstrip("/")
 
 

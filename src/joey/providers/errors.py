@@ -15,12 +15,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from joey.core.models import ApiProtocol
 from joey.core.redaction import redact_secrets, remove_secrets
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
 from joey.errors import NOT_RUNNING_CODE, ProviderError, ProviderFailureKind
-from joey.providers.catalog import find_provider_spec, has_path
+from joey.providers.catalog import find_provider_spec, suggest_path
 from joey.providers.http_connection import parse_url
 
 MAX_ERROR_BODY_BYTES = 64 * 1024
@@ -467,9 +466,9 @@ def _format_address_hint(service: ServiceInfo) -> str:
     if not service.base_url:
         return ""
     shown = service.redact(str(remove_secrets(service.base_url)))
-    speaks_openai = find_provider_spec(service.provider_name).api_protocol is ApiProtocol.OPENAI
-    usual = f" (perhaps {shown.rstrip('/')}/v1 is meant)" * (speaks_openai and not has_path(shown))
-    return f" and {_describe_address_source(service)}, which is {shown}{usual}"
+    named = f" and {_describe_address_source(service)}, which is {shown}"
+    suggestion = suggest_path(find_provider_spec(service.provider_name), shown)
+    return f"{named} ({suggestion})" if suggestion else named
 
 
 def _describe_address_source(service: ServiceInfo) -> str:
