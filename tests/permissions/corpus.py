@@ -21,6 +21,7 @@ from joey.core.permissions.reading_commands import READING_RULES, build_reading_
 from tests.permissions.command_testbed import CommandTestbed
 from tests.permissions.harmless import ALLOWED_RULES, list_harmless_commands
 from tests.permissions.hostile import WRITING_RULES, HostileCommand, list_hostile_commands
+from tests.permissions.line_files import load_project_lines
 
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 READING_GIT_LINES = tuple(
@@ -100,6 +101,17 @@ async def check_harmless(
     explainer = _build_explainer(testbed, ALLOWED_RULES, denied)
     explained = {line: await explainer.explain_command(line) for line in lines}
     return {line: why.reason for line, why in explained.items() if why.decision != "allow"}
+
+
+async def check_projects(root: Path) -> dict[str, str]:
+    """The commands of public projects that would be asked about under their rules."""
+    testbed = CommandTestbed(root / "projects", ALLOWED_RULES)
+    asked: dict[str, str] = {}
+    for line, rules in load_project_lines():
+        why = await _build_explainer(testbed, rules).explain_command(line)
+        if why.decision != "allow":
+            asked[line] = why.reason
+    return asked
 
 
 def _build_explainer(

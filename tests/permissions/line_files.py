@@ -7,6 +7,7 @@ rules before `@@` allow anything.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,3 +35,12 @@ def load_asked_lines() -> Iterator[tuple[tuple[str, ...], str]]:
     for line in (_LINES_DIRECTORY / "asked.txt").read_text(encoding="utf-8").splitlines():
         rules, _, command = line.partition(f" {_RULES_SEPARATOR} ")
         yield tuple(rules.split(", ")), command
+
+
+def load_project_lines() -> Iterator[tuple[str, tuple[str, ...]]]:
+    for lines in load_projects().values():
+        yield from ((line, tuple(rules)) for line, rules in lines.items())
+
+
+def load_projects() -> dict[str, dict[str, list[str]]]:
+    return tomllib.loads((_LINES_DIRECTORY / "projects.toml").read_text(encoding="utf-8"))

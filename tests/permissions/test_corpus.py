@@ -14,7 +14,12 @@ from joey.app.permission_explanations import PermissionExplainer
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow
 from tests.permissions.command_testbed import CommandTestbed
-from tests.permissions.corpus import check_harmless, run_hostile, sample_commands
+from tests.permissions.corpus import (
+    check_harmless,
+    check_projects,
+    run_hostile,
+    sample_commands,
+)
 from tests.permissions.evaluation_lines import (
     ALLOW_ALL_RULES,
     DENIED_RULES,
@@ -25,7 +30,7 @@ from tests.permissions.evaluation_lines import (
 )
 from tests.permissions.harmless import list_harmless_commands
 from tests.permissions.hostile import READ_ONLY_RULES, list_hostile_commands
-from tests.permissions.line_files import load_asked_lines
+from tests.permissions.line_files import load_asked_lines, load_projects
 
 SAMPLE = 500
 SEED = 20_250_301
@@ -99,7 +104,15 @@ async def test_harmless_commands_run_unasked_beside_a_deny_rule_too(tmp_path: Pa
     assert len(asked) <= len(lines) * 0.01, asked
 
 
+@pytest.mark.requirement("permissions:commands:harmless")
+async def test_commands_of_public_projects_run_unasked_under_their_rules(tmp_path: Path) -> None:
+    asked = await check_projects(tmp_path)
+
+    assert len(asked) <= sum(map(len, load_projects().values())) * 0.03, asked
+
+
 def test_the_corpus_is_as_large_as_it_should_be() -> None:
+    assert list(map(len, load_projects().values())) == [15] * 20
     assert len(list_hostile_commands()) >= 8_000
     assert len(list(load_asked_lines())) >= 400
     assert len(list_harmless_commands()) >= 700

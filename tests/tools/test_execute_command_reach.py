@@ -226,6 +226,50 @@ async def test_reading_what_is_protected_and_changing_the_rest_needs_nobody(
     assert isinstance(await judged(tmp_path, command, allowed), Allow)
 
 
+INSTALLING = ("git clone", "pip install", "python -m pip install", "uv add", "npm install", "touch")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git clone https://git.example/x/black.git",
+        "git clone --depth 1 https://git.example/x/black.git new",
+        "pip install pre-commit",
+        "pip install -U ruff pre-commit",
+        "python -m pip install --upgrade pre-commit",
+        "uv add --dev pre-commit",
+        "npm install pre-commit",
+    ],
+)
+async def test_an_address_or_a_package_is_not_taken_for_a_protected_file(
+    tmp_path: Path, command: str
+) -> None:
+    workspace(tmp_path)
+    assert isinstance(await judged(tmp_path, command, rules(*INSTALLING)), Allow)
+
+
+@pytest.mark.requirement("permissions:commands:protected")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git clone https://git.example/x/.roo.git",
+        "git clone https://git.example/x/.husky",
+        "git clone https://git.example/x/black.git .roo",
+        "git clone sub https://git.example/x/black.git",
+        "git clone sub new.git",
+        "touch pre-commit",
+        "pip install -e pre-commit",
+        "pip install -r ./pre-commit",
+        "pip install ruff && touch pre-commit",
+    ],
+)
+async def test_what_is_cloned_or_installed_into_a_protected_place_is_for_a_user(
+    tmp_path: Path, command: str
+) -> None:
+    workspace(tmp_path)
+    assert isinstance(await judged(tmp_path, command, rules(*INSTALLING)), Ask)
+
+
 @pytest.mark.requirement("permissions:commands:options")
 @pytest.mark.parametrize(
     "command", ["cd sub && git status", "cd sub/inner && git log", "cd sub; git"]

@@ -59,6 +59,15 @@ _VALUE_SEPARATOR_RE = compile_regex("[=,:@]")
 _PLAIN_PATH_RE = compile_regex(r"(?![-~])[^=,:@]+(::[^=,:@/]+)*")
 """Nothing that could be an option, a value or an address; `::` may name a test in the file."""
 _SHORT_OPTIONS_RE = compile_regex("-[A-Za-z]+")
+_CLONED_ADDRESS_RE = compile_regex(
+    r"(?P<start>git clone (?:-[^ ]* |(?:-b|--branch|--depth) [\w.-]+ )*)https://[^ ]+\.git"
+)
+_PACKAGE_INSTALLATION_RE = compile_regex(
+    r"(?:(?:python[\d.]* -m )?pip[\d.]* install|uv (?:pip install|add|tool install)|pipx install"
+    r"|conda install|p?npm (?:install|i|add)|yarn add) "
+)
+_PACKAGE_NAME_RE = compile_regex(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_OPTIONS_BEFORE_PACKAGES = parse_word_set("-D -U -q --dev --pre --quiet --save-dev --upgrade")
 
 
 class PathLookupCache:
@@ -167,7 +176,7 @@ class _CommandPathTracker:
             if may_lead_outside(word):
                 stays = self.climbing_words.get(word, True) and self._stays_inside(word)
                 self.climbing_words[word] = stays
-            for directory, name in self._iter_candidate_paths(word):
+            for directory, name in self._iter_candidate_paths(_strip_cloned_suffix(word, words)):
                 path = self._lookups.resolve(directory, name)
                 if path is None or len(self.claims) >= _MAX_CLAIMS:
                     continue
@@ -176,7 +185,7 @@ class _CommandPathTracker:
                 elif await self._is_outside_workspace(directory / name, path):
                     access = Access.READ if reads else Access.EXECUTE
                     self.claims[access, path.path] = Claim(access, path, command)
-                elif not reads:
+                elif not reads and not _is_package_name(word, words):
                     self._claim_protected_paths([path])
                     if await self._is_tree_change(program, word, words, path):
                         self._claim_directory_tree(path)
@@ -321,6 +330,25 @@ async def _path_exists(path: ResolvedPath, files: Files) -> bool:
 @lru_cache(maxsize=1)
 def _has_target_option(words: Words) -> bool:
     return any(option.startswith("-") and "t" in option for option in words[1:])
+
+
+def _strip_cloned_suffix(word: str, words: Words) -> str:
+    """An address without its `.git`, as in the name of the folder that git makes of it."""
+    address = _CLONED_ADDRESS_RE.match(" ".join(words))
+    is_cloned = address is not None and address[0].removeprefix(address["start"]) == word
+    return word.removesuffix(".git") if is_cloned else word
+
+
+def _is_package_name(word: str, words: Words) -> bool:
+    """Whether it names what is installed, and no file that could be written."""
+    at = words.index(word)
+    before = words[at - 1]
+    return (
+        _PACKAGE_NAME_RE.fullmatch(word) is not None
+        and _PACKAGE_INSTALLATION_RE.match(" ".join((*words[:at], ""))) is not None
+        and words.count(word) == 1
+        and (not before.startswith("-") or before in _OPTIONS_BEFORE_PACKAGES)
+    )
 
 
 def _count_path_parts(name: str) -> int:

@@ -365,14 +365,16 @@ _NPM_OPTIONS = (
     "-s -w: -q --silent --quiet --if-present --workspace: --workspaces --json --depth= --all"
     " --long --version -v -D --save-dev --no-audit --no-fund --dry-run --watch --coverage --ci"
     " --runInBand --verbose -t= --run --frozen-lockfile --immutable --prefer-offline --grep="
-    " --testNamePattern= --testPathPattern= --bail --passWithNoTests"
+    " --testNamePattern= --testPathPattern= --bail --passWithNoTests --save --save-exact"
+    " --no-save --omit="
 )
 _PYTEST_OPTIONS = (
     "-q -v -vv -vvv -x -s -l -k= -m= -n= -r= --tb= --maxfail= --lf --ff --last-failed"
     " --failed-first --durations= --co --collect-only --no-header --no-summary --color= --cov:"
     " --cov-report: -h --exitfirst --quiet --verbose --capture= --strict-markers --markers"
     " --fixtures --sw --stepwise --version --disable-warnings --showlocals --full-trace --timeout="
-    " --no-cov --nf --new-first"
+    " --no-cov --nf --new-first --numprocesses= --ignore: --deselect="
+    " --doctest-modules --cov-branch --cov-fail-under="
 )
 _RSPEC_OPTIONS = (
     "-f= -e= --format= --fail-fast --color --no-color --tag= -t= --seed= --only-failures"
@@ -380,7 +382,9 @@ _RSPEC_OPTIONS = (
 
 BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     "bandit": ProgramSpec("-r -q -v -ll -lll -f= --recursive --quiet --format="),
-    "black": ProgramSpec("-q -v -l= -t= -S --check --diff --quiet --line-length= --version --fast"),
+    "black": ProgramSpec(
+        "-q -v -l= -t= -S --check --diff --quiet --line-length= --target-version= --version --fast"
+    ),
     "brew": ProgramSpec(
         "-q -v --json", harmless_subcommands="info list outdated search deps leaves"
     ),
@@ -406,7 +410,9 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "conda": ProgramSpec("-q -n= --json", harmless_subcommands="list info search"),
     "coverage": ProgramSpec(
-        "-m -i --skip-covered --format= --precision=", harmless_subcommands="report"
+        "-m -i --skip-covered --skip-empty --format= --precision= --fail-under= --sort="
+        " --show-missing --ignore-errors",
+        harmless_subcommands="report",
     ),
     "ctest": ProgramSpec(
         "-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N --test-dir:"
@@ -416,7 +422,7 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "docker": ProgramSpec(
         "-a -q -n= -l -s -t --all --filter= --format= --no-trunc --tail= --since= --timestamps"
-        " --digests --quiet --size --no-stream",
+        " --digests --quiet --size --no-stream --no-cache --build --detach -d --rm",
         harmless_subcommands="ps images version info logs inspect top port stats history diff",
     ),
     "dotnet": ProgramSpec(
@@ -495,7 +501,9 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         " --exclude= --python-version= --warn-unused-ignores --check-untyped-defs -v"
     ),
     "ninja": ProgramSpec("-j# -k# -v -n --quiet --verbose --version", has_target_operands=True),
-    "nox": ProgramSpec("-l -s= -k= -r -R -v --list --sessions= --reuse-existing-virtualenvs"),
+    "nox": ProgramSpec(
+        "-l -s= -e= -k= -t= -r -R -v --list --sessions= --reuse-existing-virtualenvs"
+    ),
     "npm": ProgramSpec(
         _NPM_OPTIONS,
         harmless_subcommands="ls list view info show outdated explain why ping search --version -v",
@@ -506,7 +514,9 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "pip": ProgramSpec(
         "-q -v -U -r: -e: --upgrade --user --no-deps --dry-run --format= --outdated --quiet"
-        " --no-cache-dir --version --requirement: --editable: --disable-pip-version-check",
+        " --no-cache-dir --version --requirement: --editable: --disable-pip-version-check --pre"
+        " --group: --constraint: --force-reinstall --prefer-binary --upgrade-strategy="
+        " --no-build-isolation",
         harmless_subcommands="list show freeze check --version index debug",
         unsafe_argument_pattern=_URL_ARGUMENT_RE,
     ),
@@ -547,7 +557,7 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         harmless_subcommands="version",
         has_single_dash_options=True,
     ),
-    "tox": ProgramSpec("-l -e= -q -v -r -p= --list --recreate"),
+    "tox": ProgramSpec("-l -e= -f= -q -v -r -p= --list --recreate"),
     "tsc": ProgramSpec(
         "-p: -b --project: --build --noEmit --pretty --skipLibCheck --strict --listFiles --version"
         " -v --showConfig --noErrorTruncation --incremental",
@@ -558,7 +568,9 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         " --pattern= --quiet --start-directory: --top-level-directory: --verbose"
     ),
     "uv": ProgramSpec(
-        "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline",
+        "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline --dev"
+        " --no-dev --group= --no-group= --only-group= --all-groups --extra= --all-extras"
+        " --universal -U --upgrade -r: --requirement: --editable: --sdist --wheel",
         harmless_subcommands="--version",
         unsafe_argument_pattern=_URL_ARGUMENT_RE,
     ),
