@@ -1,7 +1,9 @@
-"""Random tasks over a WebSocket: the events, folded by the document's rules alone, are the rows."""
+"""Random tasks over a WebSocket that is cut: the events, folded by the document's rules alone, are
+the rows."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +20,7 @@ from joey.testing.script import Call, Step, Turn, call, disconnect, pause, say, 
 from tests.counts import shortened_examples
 from tests.scripted_conversations import by_first_message
 from tests.server.server_fixture import Frame, Peer, ServerFixture, open_server
+from tests.server.test_replay import continue_after, identity
 from tests.server.test_rows import ALLOW, fold, read_history
 
 pytestmark = [pytest.mark.requirement("websocket:rows")]
@@ -127,11 +130,55 @@ async def check_task(here: ServerFixture, peer: Peer, task_id: str) -> None:
     assert times == sorted(set(times))
 
 
+async def receive_with_cuts(
+    here: ServerFixture, task_id: str, counts: Sequence[int], received: list[Frame]
+) -> None:
+    """Be gone without a word after so many frames, again and again, until the task has ended."""
+    for count in itertools.cycle(counts):
+        async with here.peer() as peer:
+            await continue_after(peer, task_id, received)
+            while len(peer.events) < count and not has_ended((*received, *peer.events), task_id):
+                await peer.frame()
+            received += (event for event in peer.events if event["taskId"] == task_id)
+            peer.socket.transport.abort()
+        if has_ended(received, task_id):
+            return
+
+
+def has_ended(events: Sequence[Frame], task_id: str) -> bool:
+    return any(
+        event["eventName"] in END_NAMES and event["taskId"] == task_id for event in events[-20:]
+    )
+
+
+async def check_received(here: ServerFixture, task_id: str, received: list[Frame]) -> None:
+    """All events once, in order, and the rows that they add up to."""
+    async with here.peer() as peer:
+        await continue_after(peer, task_id, received)
+        rows = (await peer.ask("getMessages", task_id))["messages"]
+        received += (event for event in peer.events if event["taskId"] == task_id)
+    identities = [identity(event) for event in received]
+    assert identities == sorted(set(identities)), "an event came twice, or out of order"
+    assert fold_over_connections(received, task_id) == rows == read_history(here, task_id)
+
+
+def fold_over_connections(events: Sequence[Frame], task_id: str) -> list[Frame]:
+    """As `fold`, but on a new connection a row that changes is `created` again."""
+    rows: dict[int, Frame] = {}
+    for event in events:
+        if event["eventName"] == "message" and event["taskId"] == task_id:
+            row = event["payload"]["message"]
+            assert event["payload"]["action"] == "created" or row["ts"] in rows, row
+            rows[row["ts"]] = row
+    return [rows[ts] for ts in sorted(rows)]
+
+
 async def check_random_task(
     root: Path,
     parts: Mapping[str, Sequence[Turn]],
     answers: Sequence[str],
     protocol: str,
+    counts: Sequence[int],
     **settings: Any,
 ) -> None:
     turns = [by_first_message(parts)] * 8
@@ -141,9 +188,13 @@ async def check_random_task(
             configuration = {"toolProtocol": protocol}
             started = await peer.ask("startNewTask", text="the whole", configuration=configuration)
             task_id = started["taskId"]
-            await play(peer, task_id, answers)
+            received: list[Frame] = []
+            async with asyncio.TaskGroup() as group:
+                group.create_task(receive_with_cuts(here, task_id, counts, received))
+                await play(peer, task_id, answers)
             for each in dict.fromkeys(event["taskId"] for event in peer.events):
                 await check_task(here, peer, each)
+            await check_received(here, task_id, received)
 
 
 @pytest.mark.timeout(600)
@@ -155,14 +206,16 @@ async def check_random_task(
     answers=ANSWERS,
     protocol=st.sampled_from(["native", "xml"]),
     allows=st.booleans(),
+    counts=st.lists(st.integers(0, 12), min_size=1, max_size=6).filter(any),
 )
-async def test_the_events_of_any_task_are_its_rows(
+async def test_the_events_of_any_task_are_its_rows_wherever_the_connection_is_cut(
     turns: list[DrawnTurn],
     last: DrawnTurn,
     part: DrawnTurn,
     answers: list[str],
     protocol: str,
     allows: bool,
+    counts: list[int],
 ) -> None:
     allowed = {**ALLOW, "alwaysAllowSubtasks": True} if allows else {"enableCheckpoints": False}
     parts = {
@@ -170,4 +223,4 @@ async def test_the_events_of_any_task_are_its_rows(
         "a part": build_turns([part], protocol, can_delegate=False),
     }
     with TemporaryDirectory() as root:
-        await check_random_task(Path(root), parts, answers, protocol, **allowed)
+        await check_random_task(Path(root), parts, answers, protocol, counts, **allowed)
