@@ -129,6 +129,45 @@ def choose_model(
     return ModelChoice(chosen, route, named)
 
 
+_PROVIDERS_BY_KEY_PREFIX = {"sk-ant-": "anthropic", "sk-or-": "openrouter", "AIza": "gemini"}
+
+
+def choose_model_with_key(
+    key: str | None,
+    flags: ModelFlags,
+    previous: StoredModel | None,
+    profiles: Profiles,
+    env: Mapping[str, str],
+    secrets: TaskSecrets | None = None,
+) -> ModelChoice:
+    """As `choose_model`, with this key, if any, in place of the user's own. Raises ConfigError."""
+    if not key:
+        return choose_model(flags, previous, profiles, env, secrets)
+    names_none = not (flags.provider or flags.base_url or flags.profile)
+    if previous is not None and names_none:
+        provider = previous.provider
+    elif names_none and (guess := _guess_provider(key)):
+        provider, flags = guess, structs.replace(flags, provider=guess)
+    else:
+        profile = profiles.profiles.get(flags.profile or profiles.active_name)
+        named = flags.provider or (DEFAULT_PROVIDER if flags.base_url else "")
+        provider = named or (profile.provider if profile is not None else "")
+    if not provider:
+        raise ConfigError(
+            "This key does not say whose it is. Name its provider with --provider.",
+            field="provider",
+        )
+    variables = find_provider_spec(PROVIDER_ALIASES.get(provider, provider)).key_variables
+    env = {**env, **dict.fromkeys(variables, key)}
+    choice = choose_model(flags, previous, profiles, env, secrets)
+    return structs.replace(choice, profile=structs.replace(choice.profile, api_key=key))
+
+
+def _guess_provider(key: str) -> str | None:
+    found = (name for prefix, name in _PROVIDERS_BY_KEY_PREFIX.items() if key.startswith(prefix))
+    return next(found, None)
+
+
 def build_stored_route(
     chosen: Profile, profiles: Profiles, base_url: str | None, *, by_user: bool
 ) -> ModelRoute:

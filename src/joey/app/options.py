@@ -23,6 +23,7 @@ from joey.app.model_choice import (
     apply_tuning,
     build_client_choice,
     choose_model,
+    choose_model_with_key,
     choose_resumed_model,
     choose_user_model,
     open_model_catalog,
@@ -150,6 +151,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     network: NetworkChoice | None = None,
     add_dirs: tuple[str | Path, ...] = (),
     record: bool = False,
+    api_key: str | None = None,
 ) -> ResolvedTaskOptions:
     """What flags and files ask for. A resumed task stays with the model of `earlier` unless
     flags name another; `secrets` are those of one that is not on disk. Raises UserError."""
@@ -168,8 +170,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     settings = permissions.apply_to(own_settings)
     check_mode(mode, lambda: load_modes(workspace, home, env, settings))
     flags = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
-    known = secrets or _load_task_secrets(earlier, home)
-    choice = choose_model(flags, earlier, load_profiles(home), env, known)
+    choice = _choose_run_model(flags, api_key, earlier, secrets, home, env)
     require_known_price(choice.profile, limits, home)
     return ResolvedTaskOptions(
         workspace=workspace,
@@ -187,8 +188,17 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     )
 
 
-def _load_task_secrets(earlier: StoredModel | None, home: Path) -> TaskSecrets | None:
-    return TaskSecretFiles(home).load(earlier.id) if isinstance(earlier, TaskMetadata) else None
+def _choose_run_model(
+    flags: ModelFlags,
+    api_key: str | None,
+    earlier: StoredModel | None,
+    secrets: TaskSecrets | None,
+    home: Path,
+    env: Mapping[str, str],
+) -> ModelChoice:
+    if not secrets and isinstance(earlier, TaskMetadata):
+        secrets = TaskSecretFiles(home).load(earlier.id)
+    return choose_model_with_key(api_key, flags, earlier, load_profiles(home), env, secrets)
 
 
 def resolve_options(

@@ -13,6 +13,7 @@ from joey.core.text import compile_regex
 
 _TIME_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _RELATIVE_TIME_RE = compile_regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.ASCII)
+_UUID_RE = compile_regex(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 EDIT_SETTINGS_COMMAND = '$EDITOR "$(joey config path)"'
 
 
@@ -186,6 +187,18 @@ def parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
+
+
+def parse_limit(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return int(text)
+
+
+def parse_uuid(text: str) -> str:
+    if not _UUID_RE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a UUID")
+    return text.lower()
 
 
 def parse_port(text: str) -> int:

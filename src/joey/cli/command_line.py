@@ -21,6 +21,8 @@ from joey.cli.arguments import (
     parse_count,
     parse_dollars,
     parse_duration,
+    parse_limit,
+    parse_uuid,
 )
 from joey.cli.commands.command_parsers import COMMAND_PARSERS
 from joey.cli.exit_codes import UsageError
@@ -126,6 +128,13 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         )
     if arguments.input_format == "stream-json":
         _check_stream_arguments(arguments)
+    elif arguments.signal_only_exit:
+        raise UsageError("--signal-only-exit needs --stdin-prompt-stream")
+    if arguments.resume in REASONING_EFFORTS:
+        raise UsageError(
+            f"-r resumes a task; Roo's -r {arguments.resume} is --reasoning-effort"
+            f" {arguments.resume}"
+        )
     if arguments.record and arguments.ephemeral:
         raise UsageError("--ephemeral keeps nothing, so there is nothing to record")
     if not arguments.continue_ and not arguments.resume:
@@ -147,8 +156,13 @@ def _check_stream_arguments(arguments: argparse.Namespace) -> None:
             "with --input-format stream-json, prompts and images come as commands on stdin:"
             """ {"command":"start","requestId":"1","prompt":"fix the failing test"}"""
         )
+    if arguments.create_with_session_id:
+        raise UsageError("with --input-format stream-json, the id of a new task is its `taskId`")
 
 
+REASONING_EFFORTS = (
+    *("unspecified", "disabled", "none", "minimal", "low", "medium", "high", "xhigh"),
+)
 _SANDBOX_NAMES = {
     "linux": "bubblewrap or Landlock",
     "darwin": "Seatbelt, not yet tried on hardware",
@@ -192,7 +206,7 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
             "--plain",
             "a conversation line by line instead of the screen (also JOEY_PLAIN=1, TERM=dumb)",
         ),
-        ("--debug", "log to stderr, and show tracebacks"),
+        ("-d --debug", "log to stderr, and show tracebacks"),
     ),
     "task": (
         [
@@ -203,6 +217,8 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
                 {"dest": "continue_"},
             ),
             ("-r --resume", "continue this task (the start of its id is enough)", "ID"),
+            ("--session-id", "the same: its name in Roo's command line", "ID", {"dest": "resume"}),
+            ("--create-with-session-id", "a new task with this id", "UUID", {"type": parse_uuid}),
         ],
         ("--fork", "with -c or -r: go on in a copy; the task itself stays"),
         ("-w --workspace", "the folder to work in", "DIR"),
@@ -226,6 +242,18 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
             {"choices": ("native", "xml")},
         ),
         ("--system-prompt-file", "use this system prompt in place of joey's", "FILE"),
+        (
+            "-k --api-key",
+            "the provider's key; others can see it here, so prefer a variable or a profile",
+            "KEY",
+        ),
+        (
+            "--reasoning-effort",
+            f"how much the model thinks: {', '.join(REASONING_EFFORTS)}; in Roo also -r, which here"
+            " resumes a task",
+            "EFFORT",
+            {"choices": REASONING_EFFORTS},
+        ),
     ),
     "permissions": (
         [
@@ -264,6 +292,25 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
         ("--max-wall-time", "stop after 90, 90s, 10m or 1h", "TIME", {"type": parse_duration}),
         ("--max-tokens", "stop when N tokens went to or fro", "N", {"type": parse_count}),
         ("--max-tool-calls", "stop after N tool calls", "N", {"type": parse_count}),
+        (
+            "--consecutive-mistake-limit",
+            "as the setting consecutiveMistakeLimit, for this run; 0 switches it off",
+            "N",
+            {"type": parse_limit},
+        ),
+        ("--exit-on-error", "stop at the first failed request instead of trying again"),
+    ),
+    "Roo's command line": (
+        (
+            "--oneshot",
+            "at a terminal: as --plain, and leave when the task is done, as -p always does",
+        ),
+        (
+            "--signal-only-exit",
+            "after the end of stdin, stay until SIGINT or SIGTERM (needs --stdin-prompt-stream)",
+        ),
+        ("--terminal-shell", "accepted and ignored: commands run in bash", "PATH"),
+        ("-e --extension", "accepted and ignored: there is no extension", "PATH"),
     ),
 }
 

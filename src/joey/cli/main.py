@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_catching_errors(argv: Sequence[str] | None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     _open_missing_streams()
-    debug = "--debug" in argv
+    debug = "--debug" in argv or "-d" in argv
     try:
         if argv[:1] == ["__complete"]:
             from joey.cli.commands.completion import print_completions
@@ -83,6 +83,16 @@ def _run_command(arguments: argparse.Namespace) -> int:
             module = _MODULES_BY_COMMAND.get(name, name)
             command = getattr(import_module(f"joey.cli.commands.{module}"), f"run_{name}")
             return int(command(arguments))
+        case _:
+            return _run_task(arguments)
+
+
+def _run_task(arguments: argparse.Namespace) -> int:
+    if arguments.api_key or arguments.terminal_shell or arguments.extension:
+        from joey.cli.roo_flags import print_flag_warnings
+
+        print_flag_warnings(arguments)
+    match arguments:
         case _ if _is_interactive(arguments):
             return _run_interactive(arguments)
         case _ if arguments.input_format == "stream-json":
@@ -99,7 +109,8 @@ def _run_interactive(arguments: argparse.Namespace) -> ExitCode:
     """On a screen, or line by line: for screen readers, and terminals that can do no more."""
     can_do_more = os.environ.get("TERM", "") not in ("", "dumb") and sys.stderr.isatty()
     can_draw = sys.stderr.encoding.lower().replace("-", "") == "utf8"
-    if arguments.plain or os.environ.get("JOEY_PLAIN") or not (can_do_more and can_draw):
+    wants_lines = arguments.plain or arguments.oneshot or os.environ.get("JOEY_PLAIN")
+    if wants_lines or not (can_do_more and can_draw):
         from joey.cli.repl.repl import run_repl
 
         return run_repl(arguments)

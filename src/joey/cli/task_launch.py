@@ -72,6 +72,7 @@ async def launch_task(
     if arguments.yes:
         await check_unattended_sandbox(options.settings)
     if earlier is None:
+        task_id = task_id or arguments.create_with_session_id
         started = await engine.start(prompt, images=images, options=options, task_id=task_id)
         return print_startup_warnings(started)
     if not prompt.strip() and policy is not None and earlier.status == TaskState.COMPLETED:
@@ -160,7 +161,7 @@ def _build_options(
         workspace = check_stored_workspace(
             Path(earlier.workspace), resolve_joey_home(os.environ), os.environ
         )
-    return make_options(
+    options = make_options(
         workspace=workspace,
         env=os.environ,
         provider=arguments.provider,
@@ -181,7 +182,22 @@ def _build_options(
         policy=policy,
         system_prompt=_read_system_prompt(arguments.system_prompt_file),
         record=arguments.record,
+        api_key=arguments.api_key,
     )
+    return _apply_single_values(options, arguments)
+
+
+def _apply_single_values(options: ResolvedTaskOptions, arguments: Namespace) -> ResolvedTaskOptions:
+    """Flags that stand for one setting, or for one value of the profile."""
+    settings, profile = options.settings, options.profile
+    if arguments.exit_on_error:
+        settings = structs.replace(settings, max_retries=0)
+    if (limit := arguments.consecutive_mistake_limit) is not None:
+        settings = structs.replace(settings, consecutive_mistake_limit=limit)
+    if (effort := arguments.reasoning_effort) is not None:
+        is_off = effort in ("unspecified", "disabled", "none")
+        profile = structs.replace(profile, reasoning_effort=None if is_off else effort)
+    return structs.replace(options, settings=settings, profile=profile)
 
 
 def build_permission_flags(arguments: Namespace) -> PermissionFlags:

@@ -110,7 +110,10 @@ PROVIDER_SPECS: tuple[ProviderSpec, ...] = (
     _build_hosted_spec("unbound", "https://api.getunbound.ai/v1", "UNBOUND_API_KEY"),
     _build_hosted_spec("litellm", "http://127.0.0.1:4000/v1", "LITELLM_API_KEY"),
     _build_hosted_spec(
-        "vercel-ai-gateway", "https://ai-gateway.vercel.sh/v1", "AI_GATEWAY_API_KEY"
+        "vercel-ai-gateway",
+        "https://ai-gateway.vercel.sh/v1",
+        "AI_GATEWAY_API_KEY",
+        "VERCEL_AI_GATEWAY_API_KEY",
     ),
     _build_hosted_spec("poe", "https://api.poe.com/v1", "POE_API_KEY"),
     _build_hosted_spec("roo", "https://api.roocode.com/proxy/v1", "ROO_API_KEY"),

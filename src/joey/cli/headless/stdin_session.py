@@ -41,7 +41,7 @@ from joey.cli.headless.stdin_protocol import (
 from joey.cli.line_renderer import LineWriter, TaskTreeRenderer
 from joey.cli.notices import print_startup_warnings
 from joey.cli.output import detach_stdout, write_stdout
-from joey.cli.signals import handle_signals
+from joey.cli.signals import Interruption, handle_signals
 from joey.cli.stdin_reader import iter_chunks
 from joey.cli.task_launch import (
     apply_schema_flag,
@@ -77,11 +77,13 @@ def run_stdin_session(arguments: Namespace) -> ExitCode:
 
 
 async def _run_session(arguments: Namespace) -> ExitCode:
+    is_parked = arguments.signal_only_exit
     with handle_signals(only_stoppable=True) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
             session = StdinSession(engine, arguments, _write_line)
             try:
-                return await interruption.run_stoppable(_execute_commands(session))
+                code = await interruption.run_stoppable(_execute_commands(session))
+                return await _wait_for_signal(interruption) if is_parked else code
             except asyncio.CancelledError:
                 if session.relay_error is not None:
                     raise session.relay_error from None
@@ -93,6 +95,16 @@ async def _run_session(arguments: Namespace) -> ExitCode:
                 build_result_line(build_interrupted_result(interruption.exit_code, task_id), "")
             )
             return interruption.exit_code
+
+
+async def _wait_for_signal(interruption: Interruption) -> ExitCode:
+    """`--signal-only-exit`: all is done, and the program that started us says when to go."""
+    try:
+        await interruption.run_stoppable(asyncio.Event().wait())
+    except asyncio.CancelledError:
+        if interruption.exit_code is None:
+            raise
+    return interruption.exit_code or ExitCode.DONE
 
 
 async def _execute_commands(session: StdinSession) -> ExitCode:

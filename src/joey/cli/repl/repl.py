@@ -18,7 +18,7 @@ from typing import Any
 
 from joey.app import open_engine, open_store
 from joey.cli import notices
-from joey.cli.exit_codes import ExitCode
+from joey.cli.exit_codes import ExitCode, outcome_to_exit_code
 from joey.cli.line_renderer import LineWriter, TaskTreeRenderer
 from joey.cli.local_model_offer import offer_local_server
 from joey.cli.notices import (
@@ -57,7 +57,7 @@ from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
 from joey.core import events as ev
 from joey.core.history.usage_ledger import UsageLedger
-from joey.core.task_types import APPROVAL_ASKS, AskKind, RowKind
+from joey.core.task_types import APPROVAL_ASKS, Answer, AskKind, Response, RowKind
 from joey.engine.bus import Subscription
 from joey.engine.engine import Engine
 from joey.engine.task import Task
@@ -206,6 +206,8 @@ class Repl:
                 self._is_stopping = False
             if self._is_exiting:
                 raise ExitRequested
+            if self._arguments.oneshot and self._task is not None:
+                raise ExitRequested(outcome_to_exit_code(await self._task.wait()))
             message = await self._read_next_message(keyboard)
 
     async def _run_turn(self, keyboard: Keyboard, message: str) -> None:
@@ -251,6 +253,9 @@ class Repl:
     ) -> None:
         if task.pending is None or task.pending.ts != ask.ts:
             return  # it was stopped while another question was on the screen
+        if self._arguments.oneshot and ask.ask is AskKind.COMPLETION_RESULT:
+            await task.answer(ask.ts, Answer(Response.YES))
+            return
         if ask.ask in APPROVAL_ASKS:
             keyboard.discard_typeahead()
         tree_renderer.render(task, ask)
