@@ -17,6 +17,8 @@ from joey.core import events
 
 DECIDED = {
     "__version__",
+    # A task in one call
+    *("run", "run_sync", "RunFlags", "TaskResult"),
     # Opening and running
     *("open_engine", "make_options", "Engine", "Task", "TaskOptions", "Unattended"),
     # Settings

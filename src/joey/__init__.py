@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from joey.app import make_options, open_engine
+    from joey.app.single_run import RunFlags, TaskResult, run, run_sync
     from joey.batch.fleet import open_fleet
     from joey.batch.fleet_batches import Batch, Fleet, ItemEnded, ItemStarted, Spent
     from joey.batch.orders import Order
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _NAMES_BY_MODULE = {
     "joey.app": ("make_options", "open_engine"),
+    "joey.app.single_run": ("RunFlags", "TaskResult", "run", "run_sync"),
     "joey.batch.fleet": ("open_fleet",),
     "joey.batch.fleet_batches": ("Batch", "Fleet", "ItemEnded", "ItemStarted", "Spent"),
     "joey.batch.orders": ("Order",),
@@ -67,11 +69,13 @@ __all__ = [
     "RemoteEngine",
     "Response",
     "ResultLine",
+    "RunFlags",
     "Settings",
     "Spent",
     "StoreError",
     "Task",
     "TaskOptions",
+    "TaskResult",
     "Unattended",
     "UserError",
     "__version__",
@@ -79,6 +83,8 @@ __all__ = [
     "make_options",
     "open_engine",
     "open_fleet",
+    "run",
+    "run_sync",
 ]
 
 
