@@ -156,6 +156,8 @@ def _check_stream_arguments(arguments: argparse.Namespace) -> None:
             "with --input-format stream-json, prompts and images come as commands on stdin:"
             """ {"command":"start","requestId":"1","prompt":"fix the failing test"}"""
         )
+    if arguments.output_dir is not None:
+        raise UsageError("--output-dir is about one run: --input-format stream-json may have many")
     if arguments.create_with_session_id:
         raise UsageError("with --input-format stream-json, the id of a new task is its `taskId`")
 
@@ -201,6 +203,11 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
             "--json-schema",
             "the result is JSON that fits this schema; anything else is not accepted",
             "FILE|JSON",
+        ),
+        (
+            "--output-dir",
+            "also write result, events, patch, journal and usage into this directory",
+            "DIR",
         ),
         (
             "--plain",

@@ -123,6 +123,8 @@ def _is_interactive(arguments: argparse.Namespace) -> bool:
     """A user is there, and has not asked for the answer alone."""
     if arguments.print or arguments.output_format != "text" or arguments.json_schema:
         return False
+    if arguments.output_dir is not None:
+        return False
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

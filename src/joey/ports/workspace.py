@@ -168,6 +168,10 @@ class Checkpoints(Protocol):
     async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
         """The same with texts, bounded in size. Raises CheckpointError."""
 
+    async def build_patch(self, since: str) -> bytes:
+        """What differs between a checkpoint and the files as they are now, for `git apply`. Raises
+        CheckpointError."""
+
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
         """Make the files as they were; what was changed to get there. May be done twice.
 

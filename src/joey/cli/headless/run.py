@@ -9,7 +9,7 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import structs
@@ -45,6 +45,9 @@ from joey.errors import UserError
 from joey.presentation.phrases import describe_failure, lower_first
 from joey.presentation.text import sanitize, to_one_line
 
+if TYPE_CHECKING:
+    from joey.cli.headless.output_directory import RunDirectory
+
 _RESULT_TEXTS: dict[str, str] = {
     RunResultCode.COMPLETED: "done",
     RunResultCode.ANSWERED: "answered",
@@ -60,14 +63,19 @@ _ERROR_RESULT_CODES = {
 
 def run_headless(arguments: Namespace) -> ExitCode:
     """Run the task that the flags describe, and say how it went."""
-    output = OUTPUT_CLASSES[arguments.output_format]()
+    output: RunOutput = OUTPUT_CLASSES[arguments.output_format]()
+    directory = None
     try:
+        if arguments.output_dir is not None:
+            from joey.cli.headless.output_directory import RunDirectory  # few runs have one
+
+            output = directory = RunDirectory(arguments.output_dir, output)
         prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
         if not prompt.strip() and not arguments.continue_ and not arguments.resume:
             raise UsageError("say what to do: joey -p 'fix the failing test'")
         images = load_images(arguments.image)
         return run_with_model(
-            arguments, lambda: asyncio.run(_run_task(arguments, prompt, images, output))
+            arguments, lambda: asyncio.run(_run_task(arguments, prompt, images, output, directory))
         )
     except BrokenPipeError:
         detach_stdout()
@@ -78,7 +86,11 @@ def run_headless(arguments: Namespace) -> ExitCode:
 
 
 async def _run_task(
-    arguments: Namespace, prompt: str, images: tuple[str, ...], output: RunOutput
+    arguments: Namespace,
+    prompt: str,
+    images: tuple[str, ...],
+    output: RunOutput,
+    directory: RunDirectory | None,
 ) -> ExitCode:
     # Lines of JSON may go to the same terminal at any time.
     is_streaming = arguments.output_format == "stream-json"
@@ -113,27 +125,34 @@ async def _run_task(
             run = build_result(
                 task, ending, refused=bool(policy.refused_asks), signal=interruption.exit_code
             )
+            if directory is not None and (why := await directory.save_task(engine, task, since)):
+                progress.print_note(f"joey: no patch was written: {why}")
             output.finish(run)
             short = shorten_task_id(task.id, engine.list_task_ids())
-    refused_count = 0
-    if run.outcome_code == RunResultCode.NEEDS_USER:
-        # It judges commands anew, and most runs end otherwise.
-        from joey.cli.headless.refusal_advice import describe_refusals
-
-        for line in describe_refusals(
-            policy.refused_asks, task.runtime.settings, yes=arguments.yes
-        ):
-            progress.print_note(line)
-        refused_count = len(policy.refused_asks)
     _print_summary(
         run,
         short,
         progress,
-        refused_count=refused_count,
+        refused_count=_print_refusals(run, policy, task, arguments, progress),
         failed=task.recorder.projection.completion_facts.failed_at_result,
         is_stored=not arguments.ephemeral,
     )
     return ExitCode(run.exit_code)
+
+
+def _print_refusals(
+    run: RunResult, policy: Unattended, task: Task, arguments: Namespace, progress: LineWriter
+) -> int:
+    """What was refused, and the flags that would have allowed it; how many calls that were."""
+    if run.outcome_code != RunResultCode.NEEDS_USER:
+        return 0
+    # It judges commands anew, and most runs end otherwise.
+    from joey.cli.headless.refusal_advice import describe_refusals
+
+    refused = policy.refused_asks
+    for line in describe_refusals(refused, task.runtime.settings, yes=arguments.yes):
+        progress.print_note(line)
+    return len(refused)
 
 
 async def _relay_events(task: Task, since: int, output: RunOutput, progress: LineWriter) -> None:

@@ -12,6 +12,10 @@ from joey.workspace.checkpoints.shadow_repo import ShadowGitError, ShadowReposit
 from joey.workspace.files import to_printable_name
 from joey.workspace.git.trees import RAW_DIFF_OPTIONS, TreeChange, parse_raw_diff
 
+_PATCH_COMMAND = (
+    *("diff-tree", "-r", "--patch", "--binary", "--full-index", "--no-renames"),
+    *("--no-textconv", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/"),
+)
 _MAX_DIFFED_FILES = 200
 _MAX_FILE_BYTES = 256 * 1024
 _MAX_TOTAL_BYTES = 16 * 1024 * 1024
@@ -27,6 +31,17 @@ async def diff_snapshots(
     listed = await _run_git(git, "diff-tree", *RAW_DIFF_OPTIONS, since.tree, until.tree)
     unknown = since.skipped_files | until.skipped_files
     return [change for change in parse_raw_diff(listed) if change.path not in unknown]
+
+
+async def build_patch(
+    git: ShadowRepository, since: WorkspaceSnapshot, until: WorkspaceSnapshot
+) -> bytes:
+    """The same as a patch for `git apply`, with binary files."""
+    if since.tree == until.tree:
+        return b""
+    unknown = sorted(since.skipped_files | until.skipped_files)
+    others = (f":(exclude,literal){os.fsdecode(path)}" for path in unknown)
+    return await _run_git(git, *_PATCH_COMMAND, since.tree, until.tree, "--", ".", *others)
 
 
 def to_file_change(change: TreeChange) -> FileChange:

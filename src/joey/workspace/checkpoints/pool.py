@@ -109,6 +109,9 @@ class TaskCheckpoints:
     async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
         return await self._store.diff(since, until)
 
+    async def build_patch(self, since: str) -> bytes:
+        return await self._store.build_patch(since)
+
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
         return await self._store.restore(to, before)
 

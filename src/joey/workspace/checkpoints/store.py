@@ -21,6 +21,7 @@ from joey.core.file_state import FileChange, FileDiff, LeftFile
 from joey.errors import CheckpointError
 from joey.system.files import FileFingerprint
 from joey.workspace.checkpoints.diff import (
+    build_patch,
     diff_snapshots,
     iter_blobs,
     load_file_diffs,
@@ -117,6 +118,12 @@ class WorkspaceCheckpoints:
         check_workspace(self._workspace, self._joey_home)
         async with self._open_shadow() as git:
             return await load_file_diffs(git, await self._diff_checkpoints(git, since, until))
+
+    async def build_patch(self, since: str) -> bytes:
+        check_workspace(self._workspace, self._joey_home)
+        async with self._open_shadow() as git:
+            earlier = (await read_checkpoint(git, since)).snapshot
+            return await build_patch(git, earlier, await self._take_snapshot(git))
 
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
         check_workspace(self._workspace, self._joey_home)
