@@ -23,6 +23,11 @@ GC_THRESHOLD = 100_000
 request. Its default, 700, makes it go through all that was loaded some hundred times until then,
 and it finds nothing."""
 
+_WINDOWS_MESSAGE = (
+    "joey: Windows itself is not supported. Install WSL 2 (wsl --install), and install and run joey"
+    " there."
+)
+
 
 def run() -> int:
     """`joey` as a process of its own."""
@@ -35,6 +40,9 @@ def run() -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    if sys.platform == "win32":
+        print(_WINDOWS_MESSAGE, file=sys.stderr)
+        return ExitCode.CONFIGURATION
     code = _run_catching_errors(argv)
     _flush_streams()
     return code
