@@ -96,10 +96,7 @@ def _run_command(arguments: argparse.Namespace) -> int:
 
 
 def _run_task(arguments: argparse.Namespace) -> int:
-    if arguments.api_key or arguments.terminal_shell or arguments.extension:
-        from joey.cli.roo_flags import print_flag_warnings
-
-        print_flag_warnings(arguments)
+    _print_flag_warnings(arguments)
     match arguments:
         case _ if _is_interactive(arguments):
             return _run_interactive(arguments)
@@ -111,6 +108,30 @@ def _run_task(arguments: argparse.Namespace) -> int:
             from joey.cli.headless.run import run_headless
 
             return run_headless(arguments)
+
+
+_KEY_WARNING = (
+    "other users can see the key after -k in the list of processes, and your shell remembers it;"
+    " use a variable such as ANTHROPIC_API_KEY, or joey profiles add"
+)
+
+
+def _print_flag_warnings(arguments: argparse.Namespace) -> None:
+    """Flags of Roo's command line that are accepted but advised against: a line on stderr each."""
+    if arguments.api_key:
+        _print_warning(_KEY_WARNING)
+    shell = arguments.terminal_shell
+    if shell and shell.rpartition("/")[2] != "bash":
+        _print_warning(
+            f"--terminal-shell {shell} is ignored: commands run in bash, by whose grammar they are"
+            " allowed or refused"
+        )
+    if arguments.extension:
+        _print_warning(f"--extension {arguments.extension} is ignored: joey needs no extension")
+
+
+def _print_warning(text: str) -> None:
+    print(f"joey: {text}", file=sys.stderr)
 
 
 def _run_interactive(arguments: argparse.Namespace) -> ExitCode:

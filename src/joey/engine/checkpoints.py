@@ -137,6 +137,21 @@ async def save_checkpoint(task: Task) -> str:
         return await require_checkpoints(task).save(task.id)
 
 
+async def build_run_patch(task: Task, records: Iterable[ev.Record], since: int) -> bytes | None:
+    """What was changed in the workspace after a record, for `git apply`; None: there are no
+    checkpoints to tell it from. Raises CheckpointError."""
+    checkpoints = task.runtime.capabilities.checkpoints
+    if checkpoints is None:
+        return None
+    saved = (
+        each.event.id
+        for each in records
+        if each.seq > since and isinstance(each.event, ev.CheckpointSaved)
+    )
+    first = next(saved, None)
+    return b"" if first is None else await checkpoints.build_patch(first)
+
+
 async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
     """What bringing back the files of a checkpoint, and nothing else, would change."""
     since = find_checkpoint_seq(task, checkpoint)

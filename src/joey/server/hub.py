@@ -128,7 +128,7 @@ class ServerHub:
         self, text: str, images: tuple[str, ...], options: TaskOptions, task_id: str | None
     ) -> Task:
         task = await self.engine.start(text, images=images, options=options, task_id=task_id)
-        self._focus_and_feed(task)
+        self.adopt_task(task)
         return task
 
     async def resume_task(
@@ -144,7 +144,7 @@ class ServerHub:
         folder, the model, the address and the settings that it had, unless `options` say otherwise.
         """
         task = await self.engine.resume(task_id, text, images=images, queue=queue, options=options)
-        self._focus_and_feed(task)
+        self.adopt_task(task)
         return task
 
     async def load_task(self, task_id: str) -> Task:
@@ -158,11 +158,12 @@ class ServerHub:
     ) -> Task:
         """A new task, at rest, with the history of another."""
         task = await self.engine.fork(task_id, row_ts, keep=keep, options=options)
-        self._focus_and_feed(task)
+        self.adopt_task(task)
         self.announce("taskCreated", build_created_payload(task.recorder.projection), task.id)
         return task
 
-    def _focus_and_feed(self, task: Task) -> None:
+    def adopt_task(self, task: Task) -> None:
+        """Make it the current task, and tell listeners of its events from its beginning."""
         if task.id in self._focus_order:
             self._focus_order.remove(task.id)
         self._focus_order.append(task.id)

@@ -46,15 +46,18 @@ DEFAULT_TASK_CONFIGURATION = {"consecutiveMistakeLimit": 0}
 
 
 @asynccontextmanager
-async def serve_ipc(hub: ServerHub, place: Path | str | None) -> AsyncIterator[None]:
+async def serve_ipc(
+    hub: ServerHub, place: Path | str | None, *, announces_task: bool = False
+) -> AsyncIterator[None]:
     """Listen at `place`, or where the environment says, while inside; without either nothing is
-    done. Raises ConfigError: the socket cannot be made there."""
+    done. With `announces_task`, a client that connects late is told of the task that is running.
+    Raises ConfigError: the socket cannot be made there."""
     if not (place := place or os.environ.get(SOCKET_VARIABLE)):
         yield
         return
     path = Path(place)
     listener, inode = await asyncio.to_thread(bind_socket, path)
-    clients = IpcClients(hub)
+    clients = IpcClients(hub, announces_task=announces_task)
     server = await asyncio.start_unix_server(clients.serve_client, sock=listener)
     hub.add_listener(clients.handle)
     try:
@@ -67,8 +70,9 @@ async def serve_ipc(hub: ServerHub, place: Path | str | None) -> AsyncIterator[N
 
 
 class IpcClients:
-    def __init__(self, hub: ServerHub) -> None:
+    def __init__(self, hub: ServerHub, *, announces_task: bool = False) -> None:
         self._hub = hub
+        self._announces_task = announces_task
         self._focused_task_id: str | None = None
         """The task that clients think of as the current one."""
         self._client_writers: dict[str, asyncio.StreamWriter] = {}
@@ -124,6 +128,9 @@ class IpcClients:
             self._write_to_client(
                 client_id, protocol.encode_ack(client_id, os.getpid(), os.getppid())
             )
+            if self._announces_task and (current := self._hub.current_task) is not None:
+                for name in ("taskCreated", "taskStarted", "taskFocused"):
+                    self._write_to_client(client_id, protocol.encode_event(name, (current.id,)))
             frames = protocol.IpcFrameParser()
             while data := await reader.read(READ_CHUNK_BYTES):
                 for frame in frames.feed(data):
@@ -138,10 +145,14 @@ class IpcClients:
             writer.close()
 
     async def close(self) -> None:
-        for writer in self._client_writers.values():
-            writer.transport.abort()
+        """Send what is left, and cut who does not read it."""
+        writers = list(self._client_writers.values())
+        for writer in writers:
+            writer.close()
         if self._connection_tasks:
             await asyncio.wait(self._connection_tasks, timeout=SHUTDOWN_TIMEOUT_S)
+        for writer in writers:
+            writer.transport.abort()
 
     # What a client says
 

@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 import msgspec
 
-from joey.app.run_files import build_run_patch, encode_journal
 from joey.cli.exit_codes import UsageError
 from joey.cli.headless.roo_stream_json import (
     RunResult,
@@ -20,6 +19,7 @@ from joey.cli.headless.roo_stream_json import (
 )
 from joey.cli.headless.run import RunOutput
 from joey.core.events import Event
+from joey.engine.checkpoints import build_run_patch
 from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import CheckpointError
@@ -58,7 +58,7 @@ class RunDirectory:
         """The journal, and the changes of the files after this record. Why there is no patch, if
         there is none."""
         records = await asyncio.to_thread(engine.store.read_records, task.id)
-        self._write(JOURNAL_FILE, encode_journal(records))
+        self._write(JOURNAL_FILE, b"".join(msgspec.json.encode(each) + b"\n" for each in records))
         try:
             patch = await build_run_patch(task, records, since)
         except CheckpointError as error:

@@ -6,9 +6,11 @@ A run always ends with a result and an exit code (D12).
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -39,6 +41,7 @@ from joey.core.history.completion_facts import FailedCommand
 from joey.core.structured_output import parse_structured_result
 from joey.engine.asks import Unattended
 from joey.engine.completion import describe_background_command
+from joey.engine.engine import Engine
 from joey.engine.outcomes import Aborted, Completed, Ending, Failed
 from joey.engine.task import Task
 from joey.errors import UserError
@@ -54,6 +57,8 @@ _RESULT_TEXTS: dict[str, str] = {
     RunResultCode.ABORTED: "interrupted",
 }
 _MAX_COMMAND_CHARS = 40
+IPC_SOCKET_VARIABLE = "ROO_CODE_IPC_SOCKET_PATH"
+"""Named here as well, so that runs without one do not load the server."""
 _ERROR_RESULT_CODES = {
     ExitCode.USAGE: RunResultCode.USAGE,
     ExitCode.TRY_AGAIN: RunResultCode.TRY_AGAIN,
@@ -97,7 +102,10 @@ async def _run_task(
     progress = LineWriter(sys.stderr, is_brief=True, has_status=not is_streaming)
     policy = Unattended()
     with handle_signals(only_stoppable=True) as interruption:
-        async with open_engine(ephemeral=arguments.ephemeral) as engine:
+        async with (
+            open_engine(ephemeral=arguments.ephemeral) as engine,
+            _serve_ipc_if_wanted(engine, arguments, progress) as announce,
+        ):
             try:
                 launching = launch_task(engine, arguments, prompt, images, policy)
                 task = await interruption.run_stoppable(launching)
@@ -106,6 +114,7 @@ async def _run_task(
                     raise
                 output.finish(build_interrupted_result(code))
                 return code
+            announce(task)
             output.begin(task.id)
             if where := describe_endpoint(task.runtime.route.provider, task.runtime.base_url):
                 progress.print_note(f"joey: {where}")
@@ -138,6 +147,20 @@ async def _run_task(
         is_stored=not arguments.ephemeral,
     )
     return ExitCode(run.exit_code)
+
+
+@asynccontextmanager
+async def _serve_ipc_if_wanted(
+    engine: Engine, arguments: Namespace, progress: LineWriter
+) -> AsyncIterator[Callable[[Task], None]]:
+    """Roo's IPC socket, where its variable names one; what to give the task to."""
+    if not os.environ.get(IPC_SOCKET_VARIABLE):
+        yield lambda _: None
+        return
+    from joey.cli.headless.run_ipc import serve_run
+
+    async with serve_run(engine, arguments, progress.print_note) as announce:
+        yield announce
 
 
 def _print_refusals(
