@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from joey.testing.script import Turn, call, pause, usage
@@ -64,6 +66,7 @@ async def test_faults_at_random_lose_and_repeat_nothing(tmp_path: Path) -> None:
         faults = interrupted = 0
         stopped: list[asyncio.Task[None]] = []
         while faults < FAULTS and not _is_over(fleet):
+            assert not reading.done(), reading.result()
             await asyncio.sleep(chance.uniform(*daily((0.5, 1.5), (3, 10))))
             pids = await asyncio.to_thread(lambda: fleet.worker_pids)
             running = "select 1 from joey.item where status = 'running'"
@@ -90,7 +93,10 @@ async def test_faults_at_random_lose_and_repeat_nothing(tmp_path: Path) -> None:
             await asyncio.gather(*stopped)
         log = (fleet.out / "workers.log").read_text()
         assert judge(fleet, ITEMS, COMMANDS, interrupted) == [], log
-        assert len((fleet.out / "results.jsonl").read_text().splitlines()) == ITEMS
+        copied = [json.loads(line) for line in (fleet.out / "results.jsonl").open()]
+        more = [line for line in copied if (line["attempt"], line["status"]) != (1, "done")]
+        assert more == [], "no fault of a worker is one of its item"
+        assert len(copied) == ITEMS
         assert faults == FAULTS
         assert coordinator.returncode == 0
 
@@ -195,6 +201,34 @@ async def test_a_restart_of_the_server_interrupts_no_item(tmp_path: Path) -> Non
         log = (fleet.out / "workers.log").read_text()
         assert ended.code == 0, ended.stderr + log
         assert judge(fleet, 4, 3, interrupted=4) == [], log
+
+
+async def test_a_look_at_a_batch_brings_its_files_up_to_date(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, steps(1)) as fleet:
+        await fleet.batch(fleet.write_plain_items(1), "--no-wait")
+        worker = await fleet.start_worker("--until-empty")
+        _, log = await worker.communicate()
+        assert worker.returncode == 0, log.decode()
+        assert not (fleet.out / "results.jsonl").exists()
+        await fleet.run("batch", "status", str(fleet.out))
+        assert len((fleet.out / "results.jsonl").read_text().splitlines()) == 1
+        assert "+step1" in (fleet.out / "patches" / "item-0.patch").read_text()
+
+
+async def test_the_command_continues_when_its_statement_is_broken_off(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, steps(2, pause_s=0.5)) as fleet:
+        items = fleet.write_plain_items(2)
+        running = asyncio.create_task(fleet.batch(items))
+        await fleet.until(lambda: len(fleet.server.requests) >= 2)
+        waiting = "from pg_stat_activity where wait_event_type = 'Lock'"
+        counting = f"select 1 {waiting} and query like 'select status, count%'"
+        with psycopg.connect(fleet.url) as connection:
+            connection.execute("lock table joey.item in access exclusive mode")
+            await fleet.until(lambda: fleet.query(counting))
+            fleet.query(f"select pg_terminate_backend(pid) {waiting}")
+        ended = await running
+        assert ended.code == 0, ended.stderr
+        assert judge(fleet, 2, 2, interrupted=2) == []
 
 
 async def test_a_newer_schema_is_refused_with_a_sentence(tmp_path: Path) -> None:

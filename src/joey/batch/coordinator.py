@@ -11,8 +11,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -20,16 +21,18 @@ from joey.batch.liveness import WorkerWatch
 from joey.batch.membership import ClusterMembership
 from joey.batch.results import ItemStatus, ResultLine
 from joey.batch.store import BatchStore
-from joey.errors import UserError
+from joey.errors import StoreError, UserError
 from joey.system.locks import try_lock_file
 from joey.system.subprocess import STDOUT, Process, send_signal
 
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.25
+_STORE_RETRY_S = 2.0
 _MAX_FRUITLESS_STARTS = 5
 _STOP_GRACE_S = 10.0
 _LOCK_NAME = "coordinator.lock"
+T = TypeVar("T")
 
 
 class WorkersFailError(UserError):
@@ -74,10 +77,10 @@ class Coordinator:
 
     async def follow(self) -> AsyncIterator[Snapshot]:
         """Snapshots until the batch is over. Raises WorkersFailError."""
-        await asyncio.to_thread(self._skip_earlier_lines)
+        await self._ask(self._skip_earlier_lines)
         try:
             while True:
-                snapshot = await asyncio.to_thread(self._look)
+                snapshot = await self._ask(self._look)
                 if snapshot.ended:
                     self._fruitless_starts = 0
                 yield snapshot
@@ -89,6 +92,18 @@ class Coordinator:
                 await asyncio.sleep(_POLL_S)
         finally:
             await self._stop_workers()
+
+    async def _ask(self, question: Callable[[], T]) -> T:
+        """What the database answers. One that other hosts use too is asked again while it cannot be
+        reached, as workers do. Raises StoreError."""
+        while True:
+            try:
+                return await asyncio.to_thread(question)
+            except StoreError as error:
+                if self._store.shared_tasks is None:
+                    raise
+                log.warning("%s It is tried again.", error)
+            await asyncio.sleep(_STORE_RETRY_S)
 
     def _skip_earlier_lines(self) -> None:
         self._store.results.refresh()
@@ -125,7 +140,7 @@ class Coordinator:
             if self._lock is None:
                 return
             self._adopted = _read_pids(self._lock_file)
-        workers = await asyncio.to_thread(self._store.tables.load_workers)
+        workers = await self._ask(self._store.tables.load_workers)
         here = [worker for worker in workers if worker.host == socket.gethostname()]
         self._ready |= {worker.pid for worker in here if worker.seen}
         for process in [each for each in self._processes if each.returncode is not None]:
@@ -188,9 +203,13 @@ class Coordinator:
         for process in self._processes:
             await process.end(grace_s=_STOP_GRACE_S)
         self._processes.clear()
-        await asyncio.to_thread(self._watch.take_over)
+        try:
+            await asyncio.to_thread(self._watch.take_over)
+            if self._lock is not None:
+                await asyncio.to_thread(self._stop_adopted)
+        except StoreError as error:
+            log.warning("%s", error)
         if self._lock is not None:
-            await asyncio.to_thread(self._stop_adopted)
             self._write_pids(())
             os.close(self._lock)
             self._lock = None

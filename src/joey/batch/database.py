@@ -26,8 +26,9 @@ def translate_database_errors() -> Iterator[None]:
     try:
         yield
     except sa.exc.SQLAlchemyError as error:
-        reason = getattr(error, "orig", None) or error
-        raise StoreError(f"The database of the batch cannot be used: {reason}.") from error
+        reason = str(getattr(error, "orig", None) or error).strip() or type(error).__name__
+        first_line = reason.splitlines()[0].rstrip(".")
+        raise StoreError(f"The database of the batch cannot be used: {first_line}.") from error
 
 
 def open_database(url: str) -> sa.Engine:

@@ -14,6 +14,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 
+from joey.batch.database import translate_database_errors
 from joey.batch.items import Item
 from joey.batch.orders import ORDER_FORMAT, Order
 from joey.batch.results import ItemStatus, ResultLine
@@ -162,20 +163,15 @@ class Tables:
     @contextmanager
     def begin(self) -> Iterator[sa.Connection]:
         """One transaction. Raises StoreError."""
-        try:
-            with self.engine.begin() as connection:
-                if self._is_sqlite:
-                    connection.exec_driver_sql("BEGIN IMMEDIATE")
-                yield connection
-        except sa.exc.DBAPIError as error:
-            raise StoreError(f"The database of the batch cannot be used: {error.orig}.") from error
+        with translate_database_errors(), self.engine.begin() as connection:
+            if self._is_sqlite:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
 
     def query(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
-        try:
-            with self.engine.connect() as connection:
-                return [tuple(row) for row in connection.execute(self.sql(text), values)]
-        except sa.exc.DBAPIError as error:
-            raise StoreError(f"The database of the batch cannot be used: {error.orig}.") from error
+        """The rows of one statement that only reads. Raises StoreError."""
+        with translate_database_errors(), self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(self.sql(text), values)]
 
     def change(self, text: str, **values: Any) -> int:
         """How many rows one statement changed."""

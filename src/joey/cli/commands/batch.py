@@ -51,9 +51,12 @@ def _open(arguments: Namespace) -> BatchStore:
     from joey.batch.store import BatchNotFoundError, open_batch_store
 
     try:
-        return open_batch_store(Path(arguments.out))
+        store = open_batch_store(Path(arguments.out))
     except BatchNotFoundError as error:
         raise UsageError(str(error)) from error
+    if store.shared_tasks is not None:
+        store.results.refresh()  # brings the copies in the output directory up to date
+    return store
 
 
 # Run
