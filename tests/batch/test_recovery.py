@@ -191,6 +191,34 @@ async def test_commands_of_an_item_keep_to_the_ceiling_of_the_worker(tmp_path: P
         assert not mark.exists()
 
 
+async def test_what_a_killed_worker_left_at_work_is_ended_before_its_item_starts_again(
+    tmp_path: Path,
+) -> None:
+    async with open_fleet(tmp_path, steps(1)) as fleet:
+        lock, started = tmp_path / "lock", tmp_path / "started"
+        once = f"test -e {started} || (touch {started}; sleep 1000)"
+        setup = f"exec 9>{lock}; flock -n 9 && ({once})"
+        items = fleet.write_items([{"id": "item-0", "prompt": "p", "setup": setup}])
+        running = asyncio.create_task(fleet.batch(items, "--attempts", "1"))
+        await fleet.until(started.exists)
+        os.kill(fleet.worker_pids[0], signal.SIGKILL)
+        ended = await running
+        assert ended.code == 0, fleet.lines
+        assert judge(fleet, 1, 1, interrupted=0) == []
+
+
+async def test_the_lock_of_a_git_that_was_killed_fails_no_item(tmp_path: Path) -> None:
+    async with open_fleet(tmp_path, steps(1, pause_s=0.5)) as fleet:
+        running = asyncio.create_task(fleet.batch(fleet.write_plain_items(1)))
+        await fleet.until(lambda: fleet.server.requests)
+        (repository,) = fleet.out.glob("work/*.git")
+        (repository / "index.lock").touch()
+        ended = await running
+        assert ended.code == 0, ended.stderr
+        assert judge(fleet, 1, 1, interrupted=0) == []
+        assert len(fleet.lines) == 1
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of eight megabytes."""

@@ -1,8 +1,8 @@
 """Workspaces of items: made once per attempt, set up, and compared with their start.
 
 A workspace is complete when its state file exists; what a killed worker left unfinished is made
-again. The start is recorded in a git repository outside of the workspace, which nothing in there
-can configure.
+again, after the programs that it left at work have been ended. The start is recorded in a git
+repository outside of the workspace, which nothing in there can configure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from joey.system.files import (
     make_private_directory,
     replace_file,
 )
-from joey.system.subprocess import CompletedProgram, ProgramTimeoutError, run
+from joey.system.subprocess import (
+    MARKER_VARIABLE,
+    CompletedProgram,
+    ProgramTimeoutError,
+    kill_marked_processes,
+    run,
+)
 from joey.workspace.git.process import GitError, run_git
 
 _COMMAND_TIMEOUT_S = 3600.0
@@ -55,7 +61,11 @@ class ItemWorkspace:
         self, root: Path, task_id: str, item: Item, kind: WorkspaceKind, env: Mapping[str, str]
     ) -> None:
         self._root, self._item, self._kind = root, item, kind
-        self._env = {**env, "GIT_TERMINAL_PROMPT": "0"}
+        self._marker = f"workspace-{task_id}"
+        """Borne by programs that are started here: those of a killed worker are found by it."""
+        marks = f"{os.environ.get(MARKER_VARIABLE, '')}:{self._marker}".lstrip(":")
+        self._marks = {MARKER_VARIABLE: marks}
+        self._env = {**env, **self._marks, "GIT_TERMINAL_PROMPT": "0"}
         self._state_file = root / f"{task_id}.json"
         self._repository = root / f"{task_id}.git"
         self._own_directory = root / task_id
@@ -76,6 +86,8 @@ class ItemWorkspace:
         """Make it and run the setup command, unless both were done before. Raises
         WorkspaceFailure."""
         make_private_directory(self._root)
+        if self._state_file.exists() or self._own_directory.exists() or self._repository.exists():
+            await asyncio.to_thread(kill_marked_processes, self._marker)
         if self._state_file.exists():
             state = msgspec.json.decode(self._state_file.read_bytes(), type=WorkspaceState)
             self._start_tree = state.start_tree
@@ -208,12 +220,27 @@ class ItemWorkspace:
         return answer
 
     async def _snapshot(self) -> str:
-        """The tree of all files that git does not ignore."""
-        await self._git("add", "-A", "--", ".")
-        return (await self._git("write-tree")).decode().strip()
+        """The tree of all files that git does not ignore. It works on a copy of the index: a git
+        that was killed leaves its lock, and one whose worker was killed may still be at work."""
+        index = self._repository / "index"
+        copy = self._repository / f"index-{os.urandom(4).hex()}"
+        if index.exists():
+            shutil.copy2(index, copy)  # with its time, by which git tells what has changed since
+        try:
+            await self._git("add", "-A", "--", ".", index=copy)
+            tree = await self._git("write-tree", index=copy)
+            if copy.exists():
+                copy.replace(index)
+        finally:
+            copy.unlink(missing_ok=True)
+        return tree.decode().strip()
 
-    async def _git(self, *arguments: str, cwd: Path | None = None) -> bytes:
-        environment = {"HOME": str(self._root), "GIT_CONFIG_NOSYSTEM": "1"}
+    async def _git(
+        self, *arguments: str, cwd: Path | None = None, index: Path | None = None
+    ) -> bytes:
+        environment = {"HOME": str(self._root), "GIT_CONFIG_NOSYSTEM": "1", **self._marks}
+        if index is not None:
+            environment["GIT_INDEX_FILE"] = str(index)
         if cwd is None:
             cwd = self.directory
             environment |= {"GIT_DIR": str(self._repository), "GIT_WORK_TREE": str(cwd)}
