@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ async def test_faults_at_random_lose_and_repeat_nothing(tmp_path: Path) -> None:
             await asyncio.gather(*stopped)
         log = (fleet.out / "workers.log").read_text()
         assert judge(fleet, ITEMS, COMMANDS, interrupted) == [], log
-        copied = [json.loads(line) for line in (fleet.out / "results.jsonl").open()]
+        text = (fleet.out / "results.jsonl").read_text()
+        copied = [json.loads(line) for line in text.splitlines()]
         more = [line for line in copied if (line["attempt"], line["status"]) != (1, "done")]
         assert more == [], "no fault of a worker is one of its item"
         assert len(copied) == ITEMS
@@ -201,6 +203,41 @@ async def test_a_restart_of_the_server_interrupts_no_item(tmp_path: Path) -> Non
         log = (fleet.out / "workers.log").read_text()
         assert ended.code == 0, ended.stderr + log
         assert judge(fleet, 4, 3, interrupted=4) == [], log
+
+
+async def test_a_clock_that_is_an_hour_slow_ends_nothing_early(tmp_path: Path) -> None:
+    slow = "import time\nright = time.time\ntime.time = lambda: right() - 3600\n"
+    (tmp_path / "sitecustomize.py").write_text(slow)
+    async with open_cluster(tmp_path, steps(1)) as fleet:
+        fleet.env |= {"PYTHONPATH": str(tmp_path)}
+        began = time.time()
+        ended = await fleet.batch(fleet.write_plain_items(2), "--total-wall-time", "30m")
+        assert ended.code == 0, ended.stderr
+        assert judge(fleet, 2, 1, interrupted=0) == []
+        assert all(began < line["started"] < line["ended"] < time.time() for line in fleet.lines)
+
+
+async def test_a_total_time_that_is_used_up_ends_a_batch(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, steps(3, pause_s=1)) as fleet:
+        items = fleet.write_plain_items(2)
+        ended = await fleet.batch(items, "--total-wall-time", "0.1s")
+        assert ended.code == 55, ended.stderr
+        assert {line["status"] for line in fleet.lines} == {"budget"}
+        ended = await fleet.batch(items, "--total-wall-time", "30m")
+        assert ended.code == 0, ended.stderr
+
+
+async def test_an_order_that_an_older_joey_queued_is_carried_out(tmp_path: Path) -> None:
+    """Texts as joey 2026.8.31 stores them."""
+    async with open_cluster(tmp_path, steps(1)) as fleet:
+        await fleet.batch(fleet.write_plain_items(1), "--no-wait")
+        with psycopg.connect(fleet.url) as connection:
+            connection.execute("""update joey.batch set options = '{"order":{"yes":true}}'""")
+            connection.execute("""update joey.item set spec = '{"id":"item-0","prompt":"p"}'""")
+        worker = await fleet.start_worker("--until-empty")
+        _, log = await worker.communicate()
+        assert worker.returncode == 0, log.decode()
+        assert judge(fleet, 1, 1, interrupted=0) == []
 
 
 async def test_a_look_at_a_batch_brings_its_files_up_to_date(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ One background task follows a batch; any number of readers see its events from t
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, TypedDict, Unpack
@@ -151,7 +150,7 @@ class Fleet:
         """Queue a list, or what is missing of it, and let worker processes of this machine drive
         it. Raises ListError: nothing was started; ConfigError, StoreError."""
         order = order or Order()
-        seconds, workers = options.get("total_seconds"), options.get("workers", 1)
+        workers = options.get("workers", 1)
         batch_options = BatchOptions(
             order=order,
             attempts=options.get("attempts", 2),
@@ -159,7 +158,7 @@ class Fleet:
             at_once=options.get("at_once"),
             group_at_once=options.get("group_at_once"),
             total_cost=options.get("total_cost"),
-            deadline=None if seconds is None else time.time() + seconds,
+            total_seconds=options.get("total_seconds"),
         )
         checked = _check_items(items, order)
         since = await asyncio.to_thread(self._count_lines)

@@ -140,18 +140,20 @@ def _save_batch(
     *,
     is_new: bool,
 ) -> None:
-    statement = """update joey.batch
-        set options = :options, budget = :budget, deadline = :deadline where id = :id"""
+    # By the clock of the database: that of this host may be wrong.
+    deadline = f"{store.tables.clock} + cast(:seconds as double precision)"
+    statement = f"""update joey.batch
+        set options = :options, budget = :budget, deadline = {deadline} where id = :id"""
     if is_new:
-        statement = """insert into joey.batch (id, options, items, budget, deadline, state)
-            values (:id, :options, 0, :budget, :deadline, 'open')"""
+        statement = f"""insert into joey.batch (id, options, items, budget, deadline, state)
+            values (:id, :options, 0, :budget, {deadline}, 'open')"""
     connection.execute(
         store.tables.sql(statement),
         {
             "id": batch_id,
             "options": msgspec.json.encode(options).decode(),
             "budget": options.total_cost,
-            "deadline": options.deadline,
+            "seconds": options.total_seconds,
         },
     )
 

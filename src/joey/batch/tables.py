@@ -58,8 +58,8 @@ class BatchOptions(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     at_once: int | None = None
     group_at_once: int | None = None
     total_cost: float | None = None
-    deadline: float | None = None
-    """When the batch stops as if its budget were used up, in seconds since 1970."""
+    total_seconds: float | None = None
+    """How long after the command queued its list the batch stops as if its budget were used up."""
 
 
 class ItemRow(Struct, frozen=True, kw_only=True):

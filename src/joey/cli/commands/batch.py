@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,7 +143,6 @@ def _build_order(arguments: Namespace) -> Order:
 def _build_batch_options(arguments: Namespace, order: Order) -> BatchOptions:
     from joey.batch.tables import BatchOptions
 
-    wall_time = arguments.total_wall_time
     return BatchOptions(
         order=order,
         attempts=arguments.attempts or DEFAULT_ATTEMPTS,
@@ -152,7 +150,7 @@ def _build_batch_options(arguments: Namespace, order: Order) -> BatchOptions:
         at_once=arguments.at_once,
         group_at_once=arguments.group_at_once,
         total_cost=arguments.total_budget_usd,
-        deadline=None if wall_time is None else time.time() + wall_time,
+        total_seconds=arguments.total_wall_time,
     )
 
 
