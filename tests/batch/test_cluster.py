@@ -205,6 +205,18 @@ async def test_a_restart_of_the_server_interrupts_no_item(tmp_path: Path) -> Non
         assert judge(fleet, 4, 3, interrupted=4) == [], log
 
 
+async def test_a_worker_whose_run_was_replaced_logs_no_traceback(tmp_path: Path) -> None:
+    async with open_cluster(tmp_path, steps(1, pause_s=1)) as fleet:
+        await fleet.batch(fleet.write_plain_items(1), "--no-wait")
+        worker = await fleet.start_worker("--until-empty")
+        await fleet.until(lambda: fleet.server.requests)
+        fleet.change("update dbos.workflow_status set status = 'CANCELLED'")
+        _, log = await worker.communicate()
+        assert worker.returncode == 0, log.decode()
+        assert "Traceback" not in log.decode()
+        assert judge(fleet, 1, 1, interrupted=0) == []
+
+
 async def test_a_clock_that_is_an_hour_slow_ends_nothing_early(tmp_path: Path) -> None:
     slow = "import time\nright = time.time\ntime.time = lambda: right() - 3600\n"
     (tmp_path / "sitecustomize.py").write_text(slow)

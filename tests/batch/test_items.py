@@ -58,6 +58,11 @@ def test_a_template_takes_any_field_and_options_fill_in_the_rest(tmp_path: Path)
     assert (found[0].repo, found[0].check) == ("/r", "make")
 
 
+def test_a_csv_whose_header_names_a_field_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ListError, match=r"a\.csv: the header has 'id' twice"):
+        load(write(tmp_path, "a.csv", "id,id,prompt\na,b,p\n"))
+
+
 def test_an_item_says_more_than_an_option(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jsonl", json.dumps({"id": "x", "prompt": "p", "check": "own"}))
     assert load(path, check="default")[0].check == "own"

@@ -251,6 +251,9 @@ def _read_directory(source: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _read_csv(source: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
+        names = reader.fieldnames or ()
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ListError(f"{source}: the header has {twice[0]!r} twice.")
         for row in reader:
             where = f"{source}, line {reader.line_num}"
             if None in row or None in row.values():

@@ -232,4 +232,14 @@ class QueueWorker:
 
 
 def _quiet_logs() -> None:
-    logging.getLogger("dbos").setLevel(logging.ERROR)
+    logger = logging.getLogger("dbos")
+    logger.setLevel(logging.ERROR)
+    logger.addFilter(_drop_traceback)  # once, however often it is added
+
+
+def _drop_traceback(record: logging.LogRecord) -> bool:
+    """Where an error occurred in the library tells a user nothing."""
+    if record.exc_info and (error := record.exc_info[1]) is not None:
+        record.msg, record.args = f"{record.getMessage()} {error}", ()
+        record.exc_info = record.exc_text = None
+    return True
