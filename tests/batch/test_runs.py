@@ -22,6 +22,8 @@ from joey.testing.script import Fail, Turn, call, usage
 from joey.testing.server import Request
 from tests.batch.fleet import PRICE_PER_REPLY, SQLITE_CLOCK, judge, judge_budget, open_fleet, steps
 
+ROOT = Path(__file__).parents[2]
+
 
 def fail_first(count: int, status: int = 500) -> list[object]:
     """A model that refuses the first requests of all, then works."""
@@ -55,6 +57,21 @@ async def test_the_same_command_again_does_nothing(tmp_path: Path) -> None:
         before, requests = fleet.lines, len(fleet.server.requests)
         again = await fleet.batch(items)
         assert (again.code, fleet.lines, len(fleet.server.requests)) == (0, before, requests)
+        assert "nothing to do" in again.stderr
+
+
+async def test_the_example_list_runs_without_any_service(tmp_path: Path) -> None:
+    programs = {"command": "echo 'print(2)' > hello.py; cp hello.py primes.py"}
+    turns = [Turn(call("execute_command", programs), usage(input=1, output=1)), *steps(0)]
+    async with open_fleet(tmp_path, turns) as fleet:
+        ended = await fleet.batch(ROOT / "examples" / "batch" / "items.jsonl")
+        assert ended.code == 0, ended.stderr
+        for item in ("greeting", "primes", "notes"):
+            assert f"{item}: done" in ended.stderr, "progress"
+            assert re.search(rf"^{item} +done", ended.stdout, re.M), "the table"
+        requests = len(fleet.server.requests)
+        again = await fleet.batch(ROOT / "examples" / "batch" / "items.jsonl")
+        assert (again.code, len(fleet.server.requests)) == (0, requests)
         assert "nothing to do" in again.stderr
 
 
