@@ -11,7 +11,7 @@ CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.memory_disk
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test shake check format bench corpus soak llamacpp npmclients nightly web dist screenshot release lock
+.PHONY: help setup demo test shake check format bench corpus soak llamacpp npmclients ray nightly web dist screenshot release lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,8 +52,11 @@ llamacpp: $(READY) ## install a llama.cpp server with a small model (130 MB), an
 npmclients: $(READY) ## install Claude Code, Codex, opencode, Qwen Code and pi (1.4 GB), and record them with joey proxy
 	@$(CACHED) -m scripts.lanes npmclients
 
-nightly: $(READY) ## run everything, for about an hour: tests, corpus, soak, bench, llama.cpp and real clients; ends with a table of results
-	@$(CACHED) -m scripts.lanes llamacpp npmclients test corpus soak bench
+ray: $(READY) ## install Ray (260 MB), and start workers of a batch with it
+	@$(CACHED) -m scripts.lanes ray
+
+nightly: $(READY) ## run everything, for about an hour: tests, corpus, soak, bench, llama.cpp, real clients and Ray; ends with a table of results
+	@$(CACHED) -m scripts.lanes llamacpp npmclients ray test corpus soak bench
 
 # `npm ci` misreads a lock without addresses; this installs the same versions, checked by their hashes.
 web: ## build the web page and run its own tests (needs node 20 or newer)

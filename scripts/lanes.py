@@ -1,4 +1,4 @@
-"""The steps of `make soak`, `bench`, `llamacpp`, `npmclients` and `nightly`, and their results.
+"""The steps of `make soak`, `bench`, `llamacpp`, `npmclients`, `ray`, `nightly`; their results.
 
 `python -m scripts.lanes LANE…` runs every step of these lanes, also after one has failed.
 """
@@ -88,6 +88,7 @@ LANES: dict[str, tuple[Step, ...]] = {
         Step("installing coding agents", ("scripts.npm_clients",)),
         Step("real clients of the proxy", (*PYTEST, "-s", "tests/proxy/real_clients.py")),
     ),
+    "ray": (Step("workers on Ray", (*PYTEST, "tests/batch/ray_recipe.py")),),
 }
 
 
