@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from joey.core.mentions import (
     Mention,
     MentionKind,
+    fill_arguments,
     find_command_mentions,
     find_mentions,
     format_mention,
@@ -16,7 +17,8 @@ from tests.bounded import run_bounded
 
 
 def found(text: str) -> list[tuple[MentionKind, str]]:
-    return [(mention.kind, mention.subject) for mention in find_mentions(text)]
+    mentions = find_mentions(text)
+    return [(each.kind, each.subject) for each in mentions if not each.is_bare_name]
 
 
 @pytest.mark.requirement("mentions:found")
@@ -50,6 +52,41 @@ def test_mentions_are_found_where_people_write_them(
     text: str, mentions: list[tuple[MentionKind, str]]
 ) -> None:
     assert found(text) == mentions
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("see @README.md, now", ["README.md"]),
+        ("@pkg/stats.py", ["pkg/stats.py"]),
+        (r"@my\ file.txt", ["my file.txt"]),
+        ("mail me@example.org, (@README.md), @/a.py and @ alone", []),
+        ("@problems @a1b2c3d @https://example.org", []),
+        (r"\@README.md", []),
+    ],
+)
+def test_names_of_files_are_found_as_other_agents_write_them(text: str, paths: list[str]) -> None:
+    assert [each.subject for each in find_mentions(text) if each.is_bare_name] == paths
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "filled"),
+    [
+        ("Explain $1 to $2.", "median beginners", "Explain median to beginners."),
+        ("Explain $1.", '"the median" now', "Explain the median."),
+        ("Fix $ARGUMENTS", "issue 7, soon", "Fix issue 7, soon"),
+        ("Fix $ARGUMENTS", "", "Fix "),
+        ("Fix $2", "one", "Fix "),
+        ("awk '{print $1}'", "", "awk '{print $1}'"),
+        ("$ARGUMENTSX costs $10", "a", "$ARGUMENTSX costs $10"),
+        ("no place", "for it", "no place"),
+        ("$1", "$2 b", "$2"),
+    ],
+)
+def test_arguments_of_a_command_take_the_places_that_its_text_has_for_them(
+    content: str, arguments: str, filled: str
+) -> None:
+    assert fill_arguments(content, arguments) == filled
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,45 @@ async def test_what_names_no_file_stays_as_it_is(
     assert message in text
 
 
+@pytest.mark.parametrize("message", ["see @app.py now", "see @app.py, please", "(see) @app.py"])
+async def test_a_file_mentioned_without_a_slash_comes_along(
+    engine_harness: EngineHarness, message: str
+) -> None:
+    (engine_harness.root / "app.py").write_text("first\nsecond\n")
+    text, file = await first_blocks(engine_harness, message)
+    assert "'app.py' (see below)" in text
+    assert "1 | first\n2 | second" in file
+
+
+async def test_a_directory_mentioned_without_slashes_comes_along(
+    engine_harness: EngineHarness,
+) -> None:
+    (engine_harness.root / "pkg").mkdir()
+    (engine_harness.root / "pkg/stats.py").write_text("def mean(): ...\n")
+    _, attached = await first_blocks(engine_harness, "what is in @pkg?")
+    assert attached.startswith("[read_file for folder 'pkg']")
+    assert "def mean(): ..." in attached
+
+
+async def test_an_at_sign_before_what_is_no_file_stays_as_it_is(
+    engine_harness: EngineHarness,
+) -> None:
+    (engine_harness.root / "a.txt").write_text("asked for")
+    decorators = "@property @pytest.fixture @types/node @" + "x" * 5000 + " @someone: " * 60
+    text, attached = await first_blocks(engine_harness, f"{decorators} and @a.txt")
+    assert decorators in text
+    assert "asked for" in attached
+
+
+async def test_a_file_outside_mentioned_without_a_slash_does_not_come_along(
+    engine_harness: EngineHarness,
+) -> None:
+    (engine_harness.root.parent / "secret.txt").write_text("the secret")
+    _, attached = await first_blocks(engine_harness, "read @../secret.txt")
+    assert "outside of the workspace" in attached
+    assert "the secret" not in attached
+
+
 @pytest.mark.requirement("mentions:folder")
 async def test_a_mentioned_directory_comes_along_with_its_files(
     engine_harness: EngineHarness,
@@ -296,6 +335,19 @@ async def test_a_slash_command_brings_its_text_and_its_mode(engine_harness: Engi
     assert "<slug>ask</slug>" in str(request.messages[0].content)
 
 
+async def test_a_slash_command_gets_the_arguments_behind_it(engine_harness: EngineHarness) -> None:
+    explain = SlashCommand("explain", "Explain the function $1 ($ARGUMENTS).")
+    engine_harness.capabilities = Capabilities(
+        customizations=StaticCustomizations(slash_commands=(explain, REVIEW))
+    )
+    blocks = await first_blocks(engine_harness, "/explain median in words /review /explain mean")
+    assert blocks[1:] == [
+        '<command name="explain">\nExplain the function median (median in words).\n</command>',
+        '<command name="review">\nDescription: A close look\n\nRead every line.\n</command>',
+        '<command name="explain">\nExplain the function mean (mean).\n</command>',
+    ]
+
+
 async def test_a_command_of_the_project_does_not_lead_into_a_mode_that_may_do_more(
     engine_harness: EngineHarness,
 ) -> None:
@@ -348,18 +400,22 @@ async def test_the_model_runs_a_slash_command_and_its_mode_follows(
     engine_harness: EngineHarness,
 ) -> None:
     engine_harness.capabilities = Capabilities(
-        customizations=StaticCustomizations(slash_commands=(REVIEW,))
+        customizations=StaticCustomizations(
+            slash_commands=(REVIEW, SlashCommand("fill", "Look at $1."))
+        )
     )
     task = await engine_harness.start(
         Turn(call("run_slash_command", {"command": "/review", "args": "all"})),
         Turn(call("run_slash_command", {"command": "rewiev"})),
+        Turn(call("run_slash_command", {"command": "fill", "args": "all"})),
         finish(),
     )
     await wait_for_ask(task)
     results = [str(message.content) for message in task.messages if message.role == "user"]
     for part in ("Command: /review", "Mode: ask", "--- Command Content ---", "Read every line."):
         assert part in results[1]
-    assert "Available: review." in results[2]
+    assert "Available: fill, review." in results[2]
+    assert "Look at all." in results[3]
     assert task.mode.slug == "ask"
 
 

@@ -66,7 +66,7 @@ def parse_prompt(
                 message_parts.append(
                     _format_link(resource.uri, "", workspace, content_follows=True)
                 )
-                context.append(_format_embedded_text(resource.uri, resource.text, commands))
+                context.append(_format_embedded_text(resource, workspace, commands))
             case _:
                 raise _build_prompt_error(index, "sound is not understood; send text instead")
     text = "\n\n".join(filter(None, ("".join(message_parts).strip(), *context)))
@@ -117,15 +117,28 @@ def parse_file_uri(uri: str) -> Path | None:
     return Path(uri) if not parts.scheme and uri.startswith("/") else None
 
 
-def _format_embedded_text(uri: str, text: str, commands: Collection[str]) -> str:
+def _format_embedded_text(
+    resource: schema.TextResourceContents, workspace: Path, commands: Collection[str]
+) -> str:
     """What others wrote does not end before its closing tag, and points at nothing."""
-    contained = re.sub(r"<(?=\s*+(?:/\s*+)?context\b)", "&lt;", text, flags=re.IGNORECASE)
-    mentions = [mention.start for mention in find_mentions(contained)]
+    contained = re.sub(r"<(?=\s*+(?:/\s*+)?context\b)", "&lt;", resource.text, flags=re.IGNORECASE)
+    mentions = [
+        mention.start
+        for mention in find_mentions(contained)
+        if not mention.is_bare_name or _exists(workspace / mention.subject)
+    ]
     called = [
         mention.start for mention in find_command_mentions(contained) if mention.name in commands
     ]
     escaped = replace_spans(contained, [(start, start, "\\") for start in (*mentions, *called)])
-    return f'<context ref="{escape(uri)}">\n{escaped}\n</context>'
+    return f'<context ref="{escape(resource.uri)}">\n{escaped}\n</context>'
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # too long to be a path, or behind a folder that is closed to us
+        return False
 
 
 def build_user_message_chunks(

@@ -1,4 +1,4 @@
-"""Mentions in a user's message: `@/src/app.py`, `@problems`, `@a1b2c3d`, `/review`.
+"""Mentions in a user's message: `@/src/app.py`, `@README.md`, `@problems`, `@a1b2c3d`, `/review`.
 
 Only messages of users are searched. A mention stands at the start of a word, is not preceded by a
 backslash, and does not include closing punctuation.
@@ -19,11 +19,14 @@ _MENTION_RE = compile_regex(
       | (?P<url>[A-Za-z][A-Za-z0-9+.-]*://\S+)
       | (?P<word>problems|git-changes|terminal)(?![\w-])
       | (?P<commit>[0-9a-f]{7,40})(?![\w-])
+      | (?P<name>(?:\\.|[^\s\\@/])(?:\\.|[^\s\\])*)
     )""",
     re.VERBOSE,
 )
 _COMMAND_RE = compile_regex(r"(?<![^\s])/(?P<name>[A-Za-z0-9_.-]+)(?=\s|$)")
 _CLOSING_PUNCTUATION = ".,;:!?"
+_ARGUMENT_RE = compile_regex(r"\$(?:ARGUMENTS\b|([1-9])(?![0-9]))")
+_ARGUMENT_WORD_RE = compile_regex(r"\"([^\"]*)\"|'([^']*)'|(\S+)")
 
 
 class MentionKind(StrEnum):
@@ -53,6 +56,8 @@ class Mention(Struct, frozen=True):
     """A path relative to the workspace, an address, a hash; empty where the kind says it all."""
     start: int
     end: int
+    is_bare_name: bool = False
+    """A path without a slash at its start, as other agents write it: `@someone` looks the same."""
 
 
 class CommandMention(Struct, frozen=True):
@@ -78,8 +83,13 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
             found.append(Mention(MentionKind.URL, url, start, start + 1 + len(url)))
         elif (word := match["word"]) is not None:
             found.append(Mention(MentionKind(word), "", start, end))
-        else:
-            found.append(Mention(MentionKind.COMMIT, match["commit"], start, end))
+        elif (commit := match["commit"]) is not None:
+            found.append(Mention(MentionKind.COMMIT, commit, start, end))
+        elif name := _strip_punctuation(match["name"]):
+            subject = re.sub(r"\\(.)", r"\1", name)
+            kind = MentionKind.DIRECTORY if subject.endswith("/") else MentionKind.FILE
+            end = start + 1 + len(name)
+            found.append(Mention(kind, subject.rstrip("/"), start, end, is_bare_name=True))
     return tuple(found)
 
 
@@ -88,6 +98,22 @@ def find_command_mentions(text: str) -> tuple[CommandMention, ...]:
     return tuple(
         CommandMention(match["name"], *match.span()) for match in _COMMAND_RE.finditer(text)
     )
+
+
+def fill_arguments(content: str, arguments: str) -> str:
+    """The text of a command with `$ARGUMENTS` and `$1` to `$9` filled in. Without arguments, `$1`
+    stays: it may belong to a line of shell."""
+    values = ["".join(groups) for groups in _ARGUMENT_WORD_RE.findall(arguments)]
+
+    def fill(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return arguments
+        if not values:
+            return match[0]
+        position = int(match[1])
+        return values[position - 1] if position <= len(values) else ""
+
+    return _ARGUMENT_RE.sub(fill, content)
 
 
 def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:

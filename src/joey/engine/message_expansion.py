@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import structs
 
 from joey.core.diagnostics import format_diagnostics
 from joey.core.events import ModeSwitched
@@ -18,6 +21,7 @@ from joey.core.history.ui import Row
 from joey.core.mentions import (
     Mention,
     MentionKind,
+    fill_arguments,
     find_command_mentions,
     find_mentions,
     format_mention,
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
     from joey.engine.task import Task
 
 MAX_MENTIONS = 50
+MAX_CANDIDATES = 500
+"""Words with an `@` that are looked for in the workspace."""
 MAX_FILES_PER_DIRECTORY = 30
 MAX_LISTED_ENTRIES = 200
 _NO_GIT = "there is no git here"
@@ -59,11 +65,7 @@ async def expand_message(
     if "@" not in text and "/" not in text:
         return (TextBlock(wrap(text)), *image_blocks)
     text, commands = _expand_commands(task, text)
-    mentions = [
-        mention
-        for mention in find_mentions(text)[:MAX_MENTIONS]
-        if await _has_subject(task, mention)
-    ]
+    mentions = [mention async for mention in _find_existing(task, text)][:MAX_MENTIONS]
     displayed = replace_spans(text, [(m.start, m.end, format_mention(m)) for m in mentions])
     fetcher = _MentionFetcher(task)
     fetched: list[UserBlock] = []
@@ -72,24 +74,39 @@ async def expand_message(
     return (TextBlock(wrap(displayed)), *image_blocks, *commands, *fetched)
 
 
-async def _has_subject(task: Task, mention: Mention) -> bool:
-    """Whether a path leads anywhere: `@/components/Button` may be an import, not a file."""
-    if mention.kind not in (MentionKind.FILE, MentionKind.DIRECTORY):
-        return True
+async def _find_existing(task: Task, text: str) -> AsyncIterator[Mention]:
+    """The mentions that lead anywhere: `@/components/Button` may be an import, not a file, and
+    `@someone` a person."""
     files = task.runtime.files
-    try:
-        path = files.resolve(mention.subject)
-        # Of what is hidden or outside, not even this is told.
-        return path.is_ignored or not path.is_inside or (await files.stat(path)).exists
-    except ToolError:
-        return False
+    for mention in find_mentions(text)[:MAX_CANDIDATES]:
+        if mention.kind not in (MentionKind.FILE, MentionKind.DIRECTORY):
+            yield mention
+            continue
+        try:
+            path = files.resolve(mention.subject)
+            stat = await files.stat(path) if path.is_inside and not path.is_ignored else None
+        except ToolError:
+            continue
+        if stat is None:  # of what is hidden or outside, not even this is told
+            yield mention
+        elif stat.is_dir and mention.is_bare_name:
+            yield structs.replace(mention, kind=MentionKind.DIRECTORY)
+        elif stat.exists:
+            yield mention
 
 
 def _expand_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
     """The text with its slash commands replaced, and their contents."""
     available = _collect_commands(task)
     called = [mention for mention in find_command_mentions(text) if mention.name in available]
-    unique = [available[name] for name in dict.fromkeys(mention.name for mention in called)]
+    unique = list(
+        dict.fromkeys(
+            _fill_command(
+                available[mention.name], text[mention.end : following.start if following else None]
+            )
+            for mention, following in zip_longest(called, called[1:])
+        )
+    )
     switching = next((command for command in unique if command.mode), None)
     if switching is not None:
         _switch_to_command_mode(task, switching)
@@ -103,6 +120,10 @@ def _expand_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
         content = f"{about}{command.content}"
         blocks.append(_build_tagged_block("command", content, name=command.name))
     return replace_spans(text, replaced), blocks
+
+
+def _fill_command(command: SlashCommand, arguments: str) -> SlashCommand:
+    return structs.replace(command, content=fill_arguments(command.content, arguments.strip()))
 
 
 def _switch_to_command_mode(task: Task, command: SlashCommand) -> None:

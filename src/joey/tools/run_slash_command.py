@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
 
+from joey.core.mentions import fill_arguments
 from joey.core.modes import SlashCommand, ToolGroup, find_mode
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
@@ -64,7 +65,9 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedToolCall]):
                 "mode": command.mode,
             },
             outcome=Outcome(
-                format_guidance(facts, "Command Content", command.content),
+                format_guidance(
+                    facts, "Command Content", fill_arguments(command.content, args.strip())
+                ),
                 directive=ChangeMode(mode) if mode and switch else None,
             ),
         )
