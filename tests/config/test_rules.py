@@ -118,6 +118,21 @@ def test_agents_files_are_read_here_and_beside_nested_directories(disk: Disk) ->
     assert rules_of(disk.load_customizations(use_agent_rules=False)).agent_rules == ()
 
 
+def test_files_of_other_agents_count_where_there_are_none_of_ours(disk: Disk) -> None:
+    disk.write({"CLAUDE.md": "claude", "CLAUDE.local.md": "mine", ".cursorrules": "cursor"})
+    instructions = rules_of(disk.load_customizations())
+    assert instructions.agent_rules == (
+        RuleFile("CLAUDE.md", "claude"),
+        RuleFile("CLAUDE.local.md", "mine"),
+    )
+    assert instructions.rules == (RuleFile(".cursorrules", "cursor"),)
+    assert instructions.labels == ("CLAUDE.md", "CLAUDE.local.md", ".cursorrules")
+    assert rules_of(disk.load_customizations(use_agent_rules=False)).agent_rules == ()
+    disk.write({"AGENTS.md": "agents", "AGENTS.local.md": "ours", ".roorules": "roo"})
+    instructions = rules_of(disk.load_customizations())
+    assert instructions.labels == ("AGENTS.md", "AGENTS.local.md", ".roorules")
+
+
 def test_what_is_hidden_is_described_by_its_patterns(disk: Disk) -> None:
     disk.write({".rooignore": "secrets/\n*.pem\n"})
     assert rules_of(disk.load_customizations()).ignore_rules == "secrets/\n*.pem"

@@ -27,7 +27,7 @@ def found(disk: Disk, mode: str = "code") -> dict[str, str]:
 
 
 @pytest.mark.requirement("skills:index")
-def test_skills_are_found_in_all_four_places(disk: Disk) -> None:
+def test_skills_are_found_in_all_places(disk: Disk) -> None:
     disk.write(
         {
             ".roo/skills/d/SKILL.md": skill("d"),
@@ -35,6 +35,8 @@ def test_skills_are_found_in_all_four_places(disk: Disk) -> None:
             "~/.roo/skills/b/SKILL.md": skill("b"),
             "~/.agents/skills/a/SKILL.md": skill("a"),
             "~/.roo/skills/none/README.md": "not a skill",
+            ".claude/skills/f/SKILL.md": skill("f"),
+            "~/.claude/skills/e/SKILL.md": skill("e"),
         }
     )
     customizations = disk.load_customizations()
@@ -44,6 +46,8 @@ def test_skills_are_found_in_all_four_places(disk: Disk) -> None:
         ("b", "global"),
         ("c", "project"),
         ("d", "project"),
+        ("e", "global"),
+        ("f", "project"),
     ]
     assert skills[3] == Skill(
         "d", "Does things.", str(disk.work / ".roo" / "skills" / "d" / "SKILL.md"), source="project"
@@ -59,10 +63,12 @@ def test_the_nearest_skill_of_a_name_counts(disk: Disk) -> None:
         ".agents/skills-code",
         ".roo/skills",
         ".agents/skills",
+        ".claude/skills",
         "~/.roo/skills-code",
         "~/.agents/skills-code",
         "~/.roo/skills",
         "~/.agents/skills",
+        "~/.claude/skills",
     ]
     disk.write({f"{place}/x/SKILL.md": skill("x", place) for place in places})
     for place in places:

@@ -45,6 +45,15 @@ def test_the_projects_command_hides_the_users_and_that_hides_ours(disk: Disk) ->
     assert found == {"a": "the project's", "init": "mine"}
 
 
+def test_commands_of_claude_code_count_where_no_other_has_their_name(disk: Disk) -> None:
+    places = [".roo", ".claude", "~/.roo", "~/.claude"]
+    disk.write({f"{place}/commands/fix.md": f"as in {place}" for place in places})
+    for place in places:
+        fix, _ = disk.load_customizations().list_commands()
+        assert fix.content == f"as in {place}"
+        disk.path(f"{place}/commands/fix.md").unlink()
+
+
 def test_what_cannot_be_a_command_is_reported(disk: Disk) -> None:
     disk.write(
         {

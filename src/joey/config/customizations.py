@@ -4,10 +4,11 @@ One reading takes all of it in at once, and nothing of it changes afterwards: a 
 twice in a run gets the same objects. A reading is repeated only when one of the files that it
 looked at has changed. Modes and rules have loaders of their own.
 
-- Slash commands: `commands/<name>.md`, whose text replaces `/name` in a message.
+- Slash commands: `commands/<name>.md`, whose text replaces `/name` in a message. Those in `.roo`
+  come before those in `.claude`.
 - Skills: `skills/<name>/SKILL.md`, instructions that the model fetches when it needs them. The
   same name may be there several times. A project's skill comes before the user's, then one for
-  the mode before one for all modes, then one in `.roo` before one in `.agents`.
+  the mode before one for all modes, then one in `.roo` before one in `.agents` and `.claude`.
 
 Both begin with front matter: YAML between two lines of dashes.
 """
@@ -203,7 +204,7 @@ out.""",
 def load_commands(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[SlashCommand, ...]:
     """One for each name: the project's, else the person's, else ours."""
     found = {INIT_COMMAND.name: INIT_COMMAND}
-    for scope in scopes.roo_scopes:
+    for scope in scopes.command_scopes:
         for command in _load_scope_commands(scope, reader):
             found[command.name] = command
     return tuple(found[name] for name in sorted(found))
@@ -256,8 +257,10 @@ def load_skills(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Foun
     ranked_scopes = (
         (scopes.project, 0, 0),
         (scopes.project_agents, 0, 1),
+        (scopes.project_claude, 0, 2),
         (scopes.user, 1, 0),
         (scopes.user_agents, 1, 1),
+        (scopes.user_claude, 1, 2),
     )
     found = [
         FoundSkill(skill, (owner, 0 if skill.modes else 1, directory), scope.symlink_policy)

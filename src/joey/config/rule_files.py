@@ -30,6 +30,9 @@ MAX_RULE_FILES = 200
 MAX_RULES_CHARS = 300_000
 """Characters of rules in one prompt."""
 
+_AGENTS_MD_NAMES = ("AGENTS.md", "AGENT.md")
+_CLAUDE_MD_NAMES = ("CLAUDE.md", ".claude/CLAUDE.md")
+
 _SKIPPED_NAMES = frozenset({".ds_store", "thumbs.db"})
 _SKIPPED_SUFFIXES = (
     *(".bak", ".cache", ".crdownload", ".db", ".dmp", ".dump", ".eslintcache", ".lock", ".log"),
@@ -52,7 +55,7 @@ class RuleLoader:
         self._nested_scopes = nested
         self._reader = reader
         self._general_rules = self._load_rule_directories("rules") or self._load_workspace_file(
-            ".roorules", ".clinerules"
+            ".roorules", ".clinerules", ".cursorrules"
         )
         self._agents_md_files = tuple(self._load_agents_md_files()) if agents else ()
         self._rooignore_text = "\n\n".join(
@@ -101,8 +104,8 @@ class RuleLoader:
             for scope in self._nested_scopes
         )
         for directory, label in ((self._scopes.workspace, ""), *nested):
-            yield from self._load_first_file(directory, label, "AGENTS.md", "AGENT.md")
-            yield from self._load_first_file(directory, label, "AGENTS.local.md")
+            yield from self._load_first_file(directory, label, *_AGENTS_MD_NAMES, *_CLAUDE_MD_NAMES)
+            yield from self._load_first_file(directory, label, "AGENTS.local.md", "CLAUDE.local.md")
 
 
 class _RuleDirectory:

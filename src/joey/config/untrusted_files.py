@@ -248,6 +248,8 @@ def _is_utf8(name: str) -> bool:
 
 ROO_DIRECTORY = ".roo"
 AGENTS_DIRECTORY = ".agents"
+CLAUDE_DIRECTORY = ".claude"
+"""Claude Code's; its commands and skills count where no other has the name."""
 _SHARED_DIRECTORIES = ("rules", "commands", "skills")
 """Folders of the user's that links of a project may lead to; keys and tasks lie beside them."""
 _SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", "venv"})
@@ -256,7 +258,7 @@ MAX_SEARCHED_DIRECTORIES = 5000
 
 
 class ConfigScope(Struct, frozen=True):
-    """A `.roo` or `.agents` folder."""
+    """A `.roo`, `.agents` or `.claude` folder."""
 
     directory: Path
     label: str
@@ -276,6 +278,14 @@ class ConfigScopes(Struct, frozen=True):
     """None when the workspace's folder is the person's own."""
     user_agents: ConfigScope
     project_agents: ConfigScope | None
+    user_claude: ConfigScope
+    project_claude: ConfigScope | None
+
+    @property
+    def command_scopes(self) -> tuple[ConfigScope, ...]:
+        """Where slash commands are looked for, the weakest first."""
+        scopes = (self.user_claude, self.user, self.project_claude, self.project)
+        return tuple(scope for scope in scopes if scope is not None)
 
     @property
     def roo_scopes(self) -> tuple[ConfigScope, ...]:
@@ -287,9 +297,8 @@ def locate_config_directories(
 ) -> ConfigScopes:
     """`joey_home` is the user's `.roo`, `user_home` the directory it is usually in."""
     workspace = Path(os.path.realpath(workspace))
-    shared = _find_shared_directories(joey_home) + _find_shared_directories(
-        user_home / AGENTS_DIRECTORY
-    )
+    owned = (joey_home, user_home / AGENTS_DIRECTORY, user_home / CLAUDE_DIRECTORY)
+    shared = (path for directory in owned for path in _find_shared_directories(directory))
     fence = SymlinkPolicy((workspace, *shared), is_hidden)
 
     def user(directory: Path) -> ConfigScope:
@@ -308,6 +317,8 @@ def locate_config_directories(
         project=project(ROO_DIRECTORY, joey_home),
         user_agents=user(user_home / AGENTS_DIRECTORY),
         project_agents=project(AGENTS_DIRECTORY, user_home / AGENTS_DIRECTORY),
+        user_claude=user(user_home / CLAUDE_DIRECTORY),
+        project_claude=project(CLAUDE_DIRECTORY, user_home / CLAUDE_DIRECTORY),
     )
 
 

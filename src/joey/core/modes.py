@@ -273,6 +273,9 @@ class RuleFile(Struct, frozen=True):
     """Without white space around it, and with a note at its end where it was cut."""
 
 
+FOREIGN_RULE_FILES = frozenset({"CLAUDE.md", "CLAUDE.local.md", ".cursorrules"})
+
+
 class Instructions(Struct, frozen=True, omit_defaults=True):
     """Everything that files add to the system prompt of one mode, in the order they are told."""
 
@@ -283,3 +286,16 @@ class Instructions(Struct, frozen=True, omit_defaults=True):
     system_prompt_override: str | None = None
     """`.roo/system-prompt-<mode>`: takes the place of our own sections, between the role and these
     instructions."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The files that they come from."""
+        files = (*self.mode_rules, *self.agent_rules, *self.rules)
+        return tuple(dict.fromkeys(file.label for file in files))
+
+    @property
+    def foreign_labels(self) -> tuple[str, ...]:
+        """Those of other agents, which users may not expect to be read."""
+        return tuple(
+            label for label in self.labels if label.rpartition("/")[2] in FOREIGN_RULE_FILES
+        )

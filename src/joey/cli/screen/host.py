@@ -25,6 +25,7 @@ from joey.cli.notices import (
     MAX_WARNINGS,
     MCP_WAIT_MESSAGE_DELAY_S,
     McpStartupReporter,
+    describe_adopted_rules,
     format_directory,
     format_usage,
     list_background_commands,
@@ -186,7 +187,9 @@ class LocalAppHost:
     def list_warnings(self, session: Session) -> Sequence[str]:
         task = self._as_task(session)
         customizations = task.runtime.capabilities.customizations
-        found = [] if customizations is None else list(customizations.warnings)
+        found = [adopted] if (adopted := describe_adopted_rules(task)) else []
+        if customizations is not None:
+            found += customizations.warnings
         if task.runtime.capabilities.mcp is not None:
             found += list_mcp_config_problems(task.runtime.workspace)
         return [*found, *collect_settings_warnings()][:MAX_WARNINGS]
