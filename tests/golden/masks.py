@@ -31,7 +31,10 @@ class Masks:
     def mask(self, value: Any) -> Any:
         match value:
             case dict():
-                return {self.mask(key): self.mask(inner) for key, inner in value.items()}
+                return {
+                    self.mask(key): "<duration>" if key == "durationMs" else self.mask(inner)
+                    for key, inner in value.items()
+                }
             case list() | tuple():
                 return [self.mask(inner) for inner in value]
             case str():

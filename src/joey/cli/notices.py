@@ -16,10 +16,12 @@ from pathlib import Path
 
 from joey import __version__
 from joey.app.mcp_pool import list_mcp_config_problems
-from joey.app.options import collect_settings_warnings
+from joey.app.options import collect_settings_warnings, has_budget, is_local_provider
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer, McpStatus
+from joey.core.models import Prices
 from joey.core.redaction import remove_secrets
+from joey.core.settings import Limits
 from joey.engine.engine import ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.ports.execution import RunningCommand
@@ -136,6 +138,26 @@ def format_total_usage(usage: TokenUsage) -> str:
     return f"{tokens}, ${usage.total_cost:.4f}" if usage.total_cost else tokens
 
 
+def describe_price(model: str, prices: Prices | None) -> str:
+    """`some-model costs $2 in, $10 out per million tokens`; empty where no price is known."""
+    if prices is None:
+        return ""
+    return f"{model} costs ${prices.input:g} in, ${prices.output:g} out per million tokens"
+
+
+def describe_missing_budget(task: Task) -> str:
+    """How to limit what a run spends that asks nobody; empty where that is limited, or where
+    nothing is charged."""
+    if has_budget(task.run_limits.limits if task.run_limits else Limits(), task.settings):
+        return ""
+    if is_local_provider(task.runtime.route.provider):
+        return ""
+    flag, setting = ("--max-budget-usd", "allowedMaxCost")
+    if task.provider.model.prices is None:
+        flag, setting = ("--max-tokens", "allowedMaxRequests")
+    return f"no budget is set: {flag} N limits this run, the setting {setting} every run"
+
+
 def _format_count(count: int) -> str:
     return str(count) if count < 1000 else f"{count / 1000:.1f}k"
 
@@ -176,6 +198,8 @@ def print_startup_warnings(task: Task) -> Task:
     customizations = task.runtime.capabilities.customizations
     line = summarize_warnings(customizations.warnings) if customizations is not None else None
     lines = [] if line is None else [line]
+    if adopted := describe_adopted_rules(task):
+        lines.append(f"joey: {adopted}")
     if task.runtime.capabilities.mcp is not None:
         problems = list_mcp_config_problems(task.runtime.workspace)
         lines += (f"joey: {to_one_line(problem, 400)}" for problem in problems)
@@ -186,6 +210,15 @@ def print_startup_warnings(task: Task) -> Task:
     for line in lines:
         print(wrap(line, get_terminal_width(sys.stderr)), file=sys.stderr)
     return task
+
+
+def describe_adopted_rules(task: Task) -> str:
+    """Which instructions of other agents are followed; empty when there are none."""
+    customizations = task.runtime.capabilities.customizations
+    if customizations is None:
+        return ""
+    labels = customizations.get_instructions(task.mode).foreign_labels
+    return f"following {' and '.join(map(to_one_line, labels))}" if labels else ""
 
 
 def summarize_warnings(warnings: Sequence[str]) -> str | None:

@@ -94,6 +94,9 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """The value of a result that had to fit a JSON schema."""
     usage: ev.TokenUsage = ev.TokenUsage()
     task_id: str = ""
+    turns: int = 0
+    """Replies of the model in this run, those of subtasks included."""
+    model: str | None = None
 
 
 def build_init_line(

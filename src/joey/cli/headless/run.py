@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -116,9 +117,7 @@ async def _run_task(
                 return code
             announce(task)
             output.begin(task.id)
-            if where := describe_endpoint(task.runtime.route.provider, task.runtime.base_url):
-                progress.print_note(f"joey: {where}")
-            if note := notices.describe_untrusted_project(task.runtime.workspace):
+            for note in _list_opening_notes(task, arguments):
                 progress.print_note(f"joey: {note}")
             since = 0
             if arguments.continue_ or arguments.resume:
@@ -178,6 +177,18 @@ def _print_refusals(
     return len(refused)
 
 
+def _list_opening_notes(task: Task, arguments: Namespace) -> Iterator[str]:
+    """What a user should know before the answer comes: where it goes, what it may cost."""
+    model = task.provider.model
+    notes = (
+        describe_endpoint(task.runtime.route.provider, task.runtime.base_url),
+        notices.describe_untrusted_project(task.runtime.workspace),
+        notices.describe_price(model.id, model.prices),
+        notices.describe_missing_budget(task) if arguments.yes else "",
+    )
+    yield from filter(None, notes)
+
+
 async def _relay_events(task: Task, since: int, output: RunOutput, progress: LineWriter) -> None:
     tree_renderer = TaskTreeRenderer(task, progress)
     servers = McpStartupReporter(
@@ -231,6 +242,8 @@ def build_result(
         outcome_code=RunResultCode.COMPLETED,
         usage=task.total_usage,
         task_id=task.id,
+        turns=task.recorder.projection.ledger.last_run_spending.turns,
+        model=task.provider.model.id,
     )
     match ending:
         case Completed(result):
@@ -253,7 +266,7 @@ def build_result(
             return structs.replace(run, outcome_code=code, reason=reason)
         case Aborted():
             stopped = build_interrupted_result(signal or ExitCode.INTERRUPTED, task.id)
-            return structs.replace(stopped, usage=run.usage)
+            return structs.replace(stopped, usage=run.usage, turns=run.turns, model=run.model)
 
 
 def build_interrupted_result(code: ExitCode, task_id: str = "") -> RunResult:
@@ -303,6 +316,7 @@ class JsonOutput:
     """One object at the end, with every message that was completed."""
 
     def __init__(self) -> None:
+        self._began_s = time.monotonic()
         self._encoder = StreamJsonEncoder()
         self._completed_lines: list[JsonLine] = []
 
@@ -314,7 +328,14 @@ class JsonOutput:
 
     def finish(self, run: RunResult) -> None:
         result = build_result_line(run, self._encoder.last_text)
-        document = {**result, "usage": run.usage, "events": self._completed_lines}
+        document = {
+            **result,
+            "model": run.model,
+            "turns": run.turns,
+            "durationMs": round((time.monotonic() - self._began_s) * 1000),
+            "usage": run.usage,
+            "events": self._completed_lines,
+        }
         write_stdout(encode_json(document))
 
 

@@ -133,7 +133,13 @@ class UsageLedger:
         """In the latest run, if that is its name."""
         if self.last_run is None or self.last_run.budget_id != run:
             return ev.Spending()
-        return self.total_spending.minus(self.last_run.spending_before)
+        return self.last_run_spending
+
+    @property
+    def last_run_spending(self) -> ev.Spending:
+        """In the latest run; what a task has spent before it was forked or began to run counts."""
+        before = ev.Spending() if self.last_run is None else self.last_run.spending_before
+        return self.total_spending.minus(before)
 
     def _apply_spending(self, event: ev.Durable) -> None:
         spent = ev.Spending()
