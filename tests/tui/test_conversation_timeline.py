@@ -15,14 +15,18 @@ from joey.client.session import Session
 from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import (
     ArgumentsDelta,
+    AskAnswered,
     AskOpened,
     Event,
+    ReplyReceived,
     RetryCountdown,
     RowAdded,
     RowDelta,
     RowOpened,
     TaskAborted,
     TaskFailed,
+    ToolFinished,
+    ToolStarted,
     UserMessage,
 )
 from joey.core.history.ui import Row
@@ -224,6 +228,42 @@ def test_how_long_the_model_thought_is_shown() -> None:
         RowDelta(ts=13_500, delta="So."),
     )
     assert lines == ["∴ thought for 12 s: Hm.", "", "So."]
+
+
+def command_started(row_ts: int, command: str) -> ToolStarted:
+    return ToolStarted(ts=row_ts, call_id=command, tool="execute_command", text=command)
+
+
+def command_finished(ts: int, row_ts: int, command: str) -> ToolFinished:
+    return ToolFinished(
+        ts=ts,
+        call_id=command,
+        tool="execute_command",
+        content="",
+        exit_code=0,
+        row_ts=row_ts,
+    )
+
+
+def test_the_duration_of_a_command_leaves_out_what_it_waited_for() -> None:
+    """For the rest of the reply, for the answer about another call, for the call before it."""
+    approved = Answer(Response.YES)
+    lines = render_events(
+        command_started(1_000, "echo waiting"),
+        AskOpened(ts=1_001, ask=AskKind.COMMAND, text="make", call_id="make"),
+        AskAnswered(ts=20_000, ask_ts=1_001, answer=approved),
+        command_finished(20_100, 1_000, "echo waiting"),
+        command_finished(23_100, 1_001, "make"),
+        command_started(1_002, "echo after"),
+        command_finished(23_200, 1_002, "echo after"),
+        ReplyReceived(ts=40_000, parts=()),
+        command_started(30_000, "sleep 2"),
+        command_finished(42_000, 30_000, "sleep 2"),
+    )
+    assert [line for line in lines if line] == [
+        *("$ echo waiting", "$ make", "  └ 3.1 s"),
+        *("$ echo after", "$ sleep 2", "  └ 2 s"),
+    ]
 
 
 def test_a_call_that_was_never_made_is_not_left_behind() -> None:

@@ -184,8 +184,10 @@ class TaskBlocks:
         self.last_call: CallBlock | None = None
         self._calls_by_output_ts: dict[int, CallBlock] = {}
         """Whose output a row shows."""
-        self.call_start_times: dict[int, int] = {}
+        self._call_start_times: dict[int, int] = {}
         """When calls began to run."""
+        self._previous_step_ts = 0
+        """The end of what calls wait for: the reply, an answer of the user, the call before."""
         self._open_thinking: tuple[int, ModelThinkingBlock] | None = None
 
     def add_block(self, row: Row, block: Block) -> None:
@@ -211,12 +213,26 @@ class TaskBlocks:
         call.update_row(structs.replace(call.row, approval_state=approval, is_answered=said))
         return call
 
+    def record_step(self, ts: int) -> None:
+        self._previous_step_ts = max(self._previous_step_ts, ts)
+
+    def record_call_start(self, row_ts: int) -> None:
+        """A call is about to run; its row is there since the model began to write it."""
+        self._call_start_times[row_ts] = max(row_ts, self._previous_step_ts)
+
+    def record_answer(self, row_ts: int, ts: int) -> None:
+        """Calls that are waiting, whatever was asked, have not run before."""
+        self.record_step(ts)
+        for waiting_row_ts in (*self._call_start_times, row_ts):
+            self._call_start_times[waiting_row_ts] = ts
+
     def finish_call(self, row_ts: int, event: ToolFinished) -> CallBlock | None:
         call = self.blocks_by_ts.get(row_ts)
         if not isinstance(call, CallBlock):
             return None
         call.update_row(structs.replace(call.row, **get_result_fields(event)))
-        if (begun := self.call_start_times.pop(row_ts, None)) is not None:
+        self.record_step(event.ts)
+        if (begun := self._call_start_times.pop(row_ts, None)) is not None:
             call.set_duration((event.ts - begun) / 1000)
         return call
 

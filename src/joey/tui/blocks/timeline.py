@@ -106,11 +106,12 @@ class Timeline:
             case ev.RetryCountdown():
                 self._show_countdown(task_blocks, event)
             case ev.ReplyReceived():
+                task_blocks.record_step(event.ts)
                 self._finish_reply(task_blocks, event)
             case ev.CallDropped(ts=ts, tool="attempt_completion", text=text):
                 self._add_row(task_blocks, build_complete_row(ts, RowKind.TEXT, text))
             case ev.AskAnswered() if event.answer.approves:
-                task_blocks.call_start_times[event.ask_ts] = event.ts
+                task_blocks.record_answer(event.ask_ts, event.ts)
                 self._mark_changed(task_blocks.record_approval(event.ask_ts, "approved"))
             case ev.AskAnswered():
                 self._mark_changed(task_blocks.record_approval(event.ask_ts, "rejected"))
@@ -157,7 +158,7 @@ class Timeline:
                 if isinstance(event, ev.RequestStarted):
                     self._discard_unfinished(task_blocks)
                 if isinstance(event, ev.ToolStarted):
-                    task_blocks.call_start_times[event.ts] = event.ts
+                    task_blocks.record_call_start(event.ts)
                 if (row := build_row(event)) is not None:
                     self._add_row(task_blocks, row)
 
