@@ -90,7 +90,7 @@ def test_without_files_there_is_what_is_built_in(tmp_path: Path) -> None:
     assert customizations.modes == BUILT_IN_MODES
     assert rules_of(customizations) == Instructions()
     assert customizations.list_skills(mode_of(customizations)) == ()
-    assert [command.name for command in customizations.list_commands()] == ["init"]
+    assert [command.name for command in customizations.list_commands()] == ["init", "review"]
     assert (customizations.warnings, customizations.refresh()) == ((), False)
 
 

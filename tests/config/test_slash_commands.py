@@ -22,7 +22,7 @@ def test_commands_have_front_matter_and_text(disk: Disk) -> None:
             "~/.roo/commands/tidy-up.v2.md": "Tidy up.\n",
         }
     )
-    deploy, init, tidy = disk.load_customizations().list_commands()
+    deploy, init, review, tidy = disk.load_customizations().list_commands()
     assert deploy == SlashCommand(
         name="deploy",
         content="Build it.\n\n---\nThen ship it.",
@@ -34,22 +34,24 @@ def test_commands_have_front_matter_and_text(disk: Disk) -> None:
     assert tidy == SlashCommand(name="tidy-up.v2", content="Tidy up.", source="global")
     assert (init.name, init.source) == ("init", "built-in")
     assert "AGENTS.md" in init.content
+    assert (review.name, review.source) == ("review", "built-in")
 
 
 def test_the_projects_command_hides_the_users_and_that_hides_ours(disk: Disk) -> None:
     disk.write({"~/.roo/commands/init.md": "mine", "~/.roo/commands/a.md": "mine"})
+    disk.write({"~/.roo/commands/review.md": "my review"})
     disk.write({".roo/commands/a.md": "the project's"})
     found = {
         command.name: command.content for command in disk.load_customizations().list_commands()
     }
-    assert found == {"a": "the project's", "init": "mine"}
+    assert found == {"a": "the project's", "init": "mine", "review": "my review"}
 
 
 def test_commands_of_claude_code_count_where_no_other_has_their_name(disk: Disk) -> None:
     places = [".roo", ".claude", "~/.roo", "~/.claude"]
     disk.write({f"{place}/commands/fix.md": f"as in {place}" for place in places})
     for place in places:
-        fix, _ = disk.load_customizations().list_commands()
+        fix, *_ = disk.load_customizations().list_commands()
         assert fix.content == f"as in {place}"
         disk.path(f"{place}/commands/fix.md").unlink()
 
@@ -67,7 +69,7 @@ def test_what_cannot_be_a_command_is_reported(disk: Disk) -> None:
     customizations = disk.load_customizations()
     found = {command.name: command.content for command in customizations.list_commands()}
     assert {"broken": "Still said.", "listed": "Still said."}.items() <= found.items()
-    assert set(found) == {"broken", "init", "listed"}
+    assert set(found) == {"broken", "init", "listed", "review"}
     assert sorted(warning.partition(".md")[0] for warning in customizations.warnings) == [
         ".roo/commands/broken",
         ".roo/commands/folder",
@@ -80,5 +82,5 @@ def test_a_command_that_links_to_a_secret_is_not_read(disk: Disk, tmp_path: Path
     (tmp_path / "secret").write_text("PRIVATE")
     disk.link(".roo/commands/steal.md", tmp_path / "secret")
     customizations = disk.load_customizations()
-    assert [command.name for command in customizations.list_commands()] == ["init"]
+    assert [command.name for command in customizations.list_commands()] == ["init", "review"]
     assert customizations.warnings

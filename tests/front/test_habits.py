@@ -78,3 +78,9 @@ async def test_the_price_of_a_model_is_said_before_its_answer(joey: Joey) -> Non
         " every run\n"
     ) in done.err
     assert "no budget" not in asking.err
+
+
+async def test_resuming_without_an_id_needs_a_user_who_chooses(joey: Joey) -> None:
+    done = await joey.run("-p", "-r")
+    assert done.code == 2
+    assert "joey tasks list" in done.err

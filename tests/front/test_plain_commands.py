@@ -142,6 +142,11 @@ async def test_what_the_screen_shows_in_cards_is_printed_in_lines(joey: Joey) ->
         for typed, expected in {
             "/mcp": "joey mcp add --help",
             "/skills": "Commands of your own",
+            "/status": "none yet",
+            "/context": "nothing was said yet",
+            "/config": "joey config list",
+            "/copy": "/copy works on the screen",
+            "/clear": "a new task",
             "/permissions": "joey permissions explain",
             "/doctor": "Sandbox: ",
             "/export": "nothing was said yet",

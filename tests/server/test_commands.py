@@ -340,7 +340,7 @@ async def test_modes_models_and_commands_are_named(tmp_path: Path) -> None:
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*provider"):
             await peer.ask("getModels", provider="nobody")
         commands = (await peer.ask("getCommands"))["commands"]
-        assert [command["name"] for command in commands] == ["init"]
+        assert [command["name"] for command in commands] == ["init", "review"]
         await peer.ask("switchMode", mode="debug")
         assert (await peer.event("modeChanged"))["payload"] == {"mode": "debug"}
         with pytest.raises(CommandFailedError, match=r"INVALID_PARAMETER.*mode"):

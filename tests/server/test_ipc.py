@@ -153,7 +153,7 @@ async def test_answers_go_to_the_client_that_asked(tmp_path: Path) -> None:
         assert {"slug": "code", "name": "💻 Code"} in modes
         peer.send("GetCommands")
         [commands] = await peer.event("commandsResponse")
-        assert [command["name"] for command in commands] == ["init"]
+        assert [command["name"] for command in commands] == ["init", "review"]
         peer.send("GetModels")
         [models] = await peer.event("modelsResponse")
         assert all(
@@ -193,7 +193,7 @@ async def test_what_cannot_be_done_is_logged_and_the_client_stays(
         peer.send("StartNewTask", new_task("go", mode="no-such-mode"))
         peer.send("GetCommands")
         [commands] = await peer.event("commandsResponse")
-        assert [command["name"] for command in commands] == ["init"]
+        assert [command["name"] for command in commands] == ["init", "review"]
     dropped = [record for record in caplog.records if "is dropped" in record.message]
     assert len(dropped) == 8
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

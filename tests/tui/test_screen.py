@@ -54,7 +54,8 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         left = await shown.ended(0)
         assert "joey" not in await shown.title(), "the title is what it was"
         assert "to continue: joey -r" in left
-        assert "All is done now." not in left, "the screen that was there before is back"
+        assert "All is done now." in left, "the conversation stays in the terminal"
+        assert "what next?" not in left, "the screen that was there before is back"
 
 
 async def test_a_prompt_of_the_command_line_begins_at_once(joey: Joey) -> None:

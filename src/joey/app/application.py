@@ -42,12 +42,13 @@ from joey.core.wire.recordings import (
 )
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.engine.task import Task
-from joey.errors import ConfigError
+from joey.errors import ConfigError, ToolError, WorkspaceError
 from joey.ports.execution import SandboxLevel
 from joey.ports.extensions import RuleStore
 from joey.ports.storage import TaskMetadata
 from joey.providers.catalog import PROVIDER_SPECS, find_model_info
 from joey.providers.factory import resolve_model
+from joey.workspace.git.repository import GitRepository
 
 if TYPE_CHECKING:
     from joey.app.recordings import RecordingReader
@@ -63,6 +64,13 @@ class Application:
         self.home, self._env = resolve_home_and_env(home, env)
         self.workspace = resolve_workspace(workspace)
         self.config_store = ConfigStore(self.home)
+
+    async def show_changes(self) -> str:
+        """The uncommitted changes of the workspace. Raises WorkspaceError: git does not know it."""
+        try:
+            return await GitRepository(self.workspace).show_changes()
+        except ToolError as error:
+            raise WorkspaceError(str(error)) from error
 
     def build_options(
         self,

@@ -137,7 +137,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         )
     if arguments.record and arguments.ephemeral:
         raise UsageError("--ephemeral keeps nothing, so there is nothing to record")
-    if not arguments.continue_ and not arguments.resume:
+    if not arguments.continue_ and arguments.resume is None:
         if arguments.fork:
             raise UsageError("--fork needs the task to copy: -c, or -r ID")
         return
@@ -223,7 +223,12 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
                 None,
                 {"dest": "continue_"},
             ),
-            ("-r --resume", "continue this task (the start of its id is enough)", "ID"),
+            (
+                "-r --resume",
+                "continue this task (the start of its id is enough); without an id, choose one",
+                "ID",
+                {"nargs": "?", "const": ""},
+            ),
             ("--session-id", "the same: its name in Roo's command line", "ID", {"dest": "resume"}),
             ("--create-with-session-id", "a new task with this id", "UUID", {"type": parse_uuid}),
         ],
@@ -353,14 +358,17 @@ _SUGGESTED_COMMANDS = {
     "version": "joey --version",
 }
 _PEER_COMMANDS = {
+    "agents": "joey modes list",
     "auth": "joey profiles add NAME --provider PROVIDER",
     "chat": "joey",
     "init": 'joey "write an AGENTS.md for this project"',
     "list": "joey tasks list",
     "login": "joey profiles add NAME --provider PROVIDER",
     "logout": "joey profiles remove NAME",
-    "resume": "joey -c",
+    "resume": "joey -r",
+    "review": "joey -p /review",
     "sessions": "joey tasks list",
+    "setup-token": "joey profiles add NAME --provider PROVIDER",
     "status": "joey doctor",
     "update": "uv tool upgrade joey",
     "upgrade": "uv tool upgrade joey",
@@ -375,8 +383,12 @@ def suggest_command(argv: Sequence[str]) -> str | None:
     match argv:
         case [word] if word in _PEER_COMMANDS:
             return _PEER_COMMANDS[word]
+        case ["exec" | "run", *rest] if any(word.startswith("-") for word in rest):
+            return "joey -p PROMPT"  # flags of another agent mean something else here, or nothing
         case ["exec" | "run", *prompt]:
             return f"joey -p {shlex.quote(' '.join(prompt) or 'PROMPT')}"
+        case ["resume", "--last"]:
+            return "joey -c"
         case ["resume", task] if _TASK_ID_RE.fullmatch(task):
             return f"joey -r {task}"
     if not 1 <= len(argv) <= 3 or any(" " in word or word.startswith("-") for word in argv):

@@ -85,8 +85,20 @@ async def launch_task(
     )
 
 
+def take_task_choice(arguments: Namespace) -> bool:
+    """Whether the user wants to choose a task (`-r` without an id)."""
+    is_wanted = bool(arguments.resume == "")
+    if is_wanted:
+        arguments.resume = None
+    return is_wanted
+
+
 def find_earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | None:
     """The task that --continue or --resume means; None without either."""
+    if arguments.resume == "":
+        raise UsageError(
+            "-r needs the id of a task here (joey tasks list), or use -c for the latest"
+        )
     if not arguments.resume and not arguments.continue_:
         return None
     tasks = engine.history()

@@ -201,9 +201,31 @@ out.""",
 )
 
 
+REVIEW_COMMAND = SlashCommand(
+    name="review",
+    description="Review the uncommitted changes, or what is named behind it",
+    argument_hint="[what to review]",
+    source="built-in",
+    content="""\
+Review this, without changing any file: $ARGUMENTS
+
+1. If nothing is named above, review the uncommitted changes (`git status`, `git diff HEAD`, and \
+the files that are not tracked yet); if there are none, what the current branch has that the main \
+branch does not.
+2. Read enough of the code around each change to judge it: callers, tests, similar code.
+3. Look for defects first: wrong results, missing cases, errors that are lost, races, security, \
+broken compatibility, missing tests. Then what makes the code harder to understand than need be. \
+Leave matters of taste out.
+4. Check each finding against the code before you report it.
+
+Finish with the findings, the worst first: for each the file and line, what goes wrong and when, \
+and how to mend it. If there are none, say so.""",
+)
+
+
 def load_commands(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[SlashCommand, ...]:
     """One for each name: the project's, else the person's, else ours."""
-    found = {INIT_COMMAND.name: INIT_COMMAND}
+    found = {command.name: command for command in (INIT_COMMAND, REVIEW_COMMAND)}
     for scope in scopes.command_scopes:
         for command in _load_scope_commands(scope, reader):
             found[command.name] = command

@@ -19,11 +19,14 @@ class BuiltInCommand(Struct, frozen=True):
     takes_argument: bool = False
     arguments_hint: str = ""
     """What may stand behind it line by line, where there is no list to choose from."""
+    is_replaceable: bool = False
+    """A command of this name in the user's or the project's files counts instead."""
 
 
 BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
     BuiltInCommand("help", "keys and commands"),
     BuiltInCommand("new", "begin another task", requires_idle=True),
+    BuiltInCommand("clear", "the same as /new", requires_idle=True, is_replaceable=True),
     BuiltInCommand("resume", "continue an earlier task", requires_idle=True, arguments_hint="[ID]"),
     BuiltInCommand(
         "tasks", "earlier tasks of this folder", requires_idle=True, arguments_hint="[ID]"
@@ -52,8 +55,13 @@ BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
         arguments_hint="[MODEL]",
     ),
     BuiltInCommand("cost", "what this task has used so far"),
+    BuiltInCommand("context", "what fills the context window", is_replaceable=True),
+    BuiltInCommand("diff", "uncommitted changes in this directory", is_replaceable=True),
+    BuiltInCommand("copy", "copy the latest answer to the clipboard", is_replaceable=True),
     BuiltInCommand("init", "let joey write AGENTS.md for this folder", requires_idle=True),
     BuiltInCommand("export", "write this task to a Markdown file"),
+    BuiltInCommand("status", "model, directory, permissions, cost", is_replaceable=True),
+    BuiltInCommand("config", "settings that you have changed", is_replaceable=True),
     BuiltInCommand("mcp", "MCP servers"),
     BuiltInCommand(
         "permissions",

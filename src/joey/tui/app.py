@@ -26,7 +26,7 @@ from joey.core.task_types import Answer, AskKind
 from joey.errors import UserError
 from joey.presentation.questions import parse_answer
 from joey.presentation.slash_commands import COMMANDS_BY_NAME, explain_bad_command, parse_command
-from joey.tui.app_services import Host
+from joey.tui.app_services import Host, is_replaced
 from joey.tui.blocks.text import attach_shell_output
 from joey.tui.commands import SlashCommandRunner, UserShell
 from joey.tui.keys import BINDINGS, InterruptHandler, render_key_help
@@ -198,7 +198,8 @@ class JoeyApp(App[int]):
         self.start_job(self._handle_submitted_text(event.text, event.images))
 
     async def _handle_submitted_text(self, text: str, images: tuple[str, ...]) -> None:
-        if (named := parse_command(text)) is not None:
+        named = parse_command(text)
+        if named is not None and not is_replaced(named[0], self.host):
             await self.command_runner.run(*named)
         elif (
             guess := explain_bad_command(text, (one.name for one in self.host.list_commands()))

@@ -18,7 +18,7 @@ from joey.core.rewind import RewindPreview
 from joey.core.suggest import find_closest_name
 from joey.core.task_types import ApprovalLevel, Todo
 from joey.errors import UserError
-from joey.presentation.slash_commands import LISTED_COMMANDS
+from joey.presentation.slash_commands import LISTED_COMMANDS, BuiltInCommand
 from joey.presentation.text import Piece, to_one_line
 
 
@@ -196,7 +196,7 @@ class Host(CompletionSource, Protocol):
     # Other commands
 
     async def render_card(self, name: str, session: Session | None) -> Sequence[Piece]:
-        """The output of `/doctor`, `/mcp`, `/permissions` or `/skills`."""
+        """The output of `/doctor`, `/status`, `/context` and other commands that only show."""
 
     async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
         """Run it in the workspace; the description of its end, if it failed."""
@@ -209,6 +209,14 @@ _LEVEL_TEXTS = {
 }
 REVOKE_ARGUMENT = "revoke"
 """Behind /permissions: shows what was allowed, to take it back."""
+
+
+def is_replaced(command: BuiltInCommand, source: CompletionSource) -> bool:
+    """Whether the user's or the project's files have a command of this name that counts instead."""
+    return command.is_replaceable and any(
+        offer.name == command.name and offer not in BUILTIN_COMMANDS
+        for offer in source.list_commands()
+    )
 
 
 def find_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:

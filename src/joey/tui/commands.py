@@ -74,7 +74,16 @@ class SlashCommandRunner:
                 await self._switch_model(argument)
             case "permissions" if argument:
                 await self._change_permissions(argument)
-            case "doctor" | "mcp" | "permissions" | "skills" as card:
+            case (
+                "config"
+                | "context"
+                | "diff"
+                | "doctor"
+                | "mcp"
+                | "permissions"
+                | "skills"
+                | "status"
+            ) as card:
                 if card == "doctor":
                     self._show_note("looking…")
                 app.conversation.show_rich_text(await app.host.render_card(card, session))
@@ -84,10 +93,13 @@ class SlashCommandRunner:
                 self._show_note("nothing yet" if session is None else app.host.format_cost(session))
             case "export":
                 self._show_note(f"written to {await app.host.export_task(self._require_session())}")
+            case "copy":
+                self._copy_latest_answer()
             case "exit" | "quit":
                 app.exit(0)
             case name:
                 await {
+                    "clear": self._clear_for_new_task,
                     "fork": self._fork_task,
                     "init": self._run_init_prompt,
                     "new": self._clear_for_new_task,
@@ -241,6 +253,13 @@ class SlashCommandRunner:
             app.status_line.set_activity("working" if app.controller.is_working else "")
             app.refresh_status()
 
+    def _copy_latest_answer(self) -> None:
+        answer = find_latest_answer(self._require_session().rows)
+        if answer is None:
+            raise UserError("there is no answer yet")
+        self._app.copy_to_clipboard(answer)
+        self._show_note("copied to the clipboard")
+
     async def _run_init_prompt(self) -> None:
         if self._app.controller.session is not None:
             await self._clear_for_new_task()
@@ -380,6 +399,16 @@ def iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:
         if number == 0 or get_row_say(row) == RowKind.USER_FEEDBACK:
             text = row.get("text") if isinstance(row, dict) else row.text
             yield get_ts(row), str(text or "")
+
+
+def find_latest_answer(rows: RowSequence) -> str | None:
+    """The last text of the model or the last result, whichever came later."""
+    for row in reversed(rows):
+        if get_row_say(row) in (RowKind.TEXT, RowKind.COMPLETION_RESULT):
+            text = row.get("text") if isinstance(row, dict) else row.text
+            if text and row is not rows[0]:
+                return str(text)
+    return None
 
 
 def format_time(ts: int) -> str:

@@ -14,6 +14,7 @@ from rich.text import Text
 from joey import __version__
 from joey.client.session import Session
 from joey.errors import UserError
+from joey.presentation.slash_commands import COMMANDS_BY_NAME
 from joey.tui.app_services import PickerEntry, ProviderOption
 from joey.tui.widgets.dialog_area import LinePrompt, ListPicker
 
@@ -26,6 +27,7 @@ class Startup(Struct, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()
     task_id: str | None = None
     should_fork: bool = False
+    should_choose_task: bool = False
 
     async def run(self, app: JoeyApp) -> None:
         """Raises UserError."""
@@ -43,6 +45,9 @@ class Startup(Struct, frozen=True, kw_only=True):
                 app.startup_error = error
                 app.exit()
                 return
+        if self.should_choose_task and not await self._choose_task(app):
+            app.composer.set_text(self.prompt)
+            return
         if not self.prompt:
             return
         try:
@@ -50,6 +55,15 @@ class Startup(Struct, frozen=True, kw_only=True):
         except UserError:
             app.composer.set_text(self.prompt)
             raise
+
+    async def _choose_task(self, app: JoeyApp) -> bool:
+        """Whether the user has chosen one."""
+        await app.command_runner.run(COMMANDS_BY_NAME["resume"], "")
+        if app.controller.session is None:
+            return False
+        if self.should_fork:
+            await app.command_runner.run(COMMANDS_BY_NAME["fork"], "")
+        return True
 
 
 WELCOME_TITLE = "Welcome to joey."

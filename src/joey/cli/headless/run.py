@@ -77,7 +77,7 @@ def run_headless(arguments: Namespace) -> ExitCode:
 
             output = directory = RunDirectory(arguments.output_dir, output)
         prompt = gather_prompt(arguments.prompt, arguments.prompt_file, sys.stdin)
-        if not prompt.strip() and not arguments.continue_ and not arguments.resume:
+        if not prompt.strip() and not arguments.continue_ and arguments.resume is None:
             raise UsageError("say what to do: joey -p 'fix the failing test'")
         images = load_images(arguments.image)
         return run_with_model(

@@ -39,13 +39,16 @@ from joey.tui.app_services import (
     PickerEntry,
     change_approval_level,
     find_mode,
+    is_replaced,
 )
 
 if TYPE_CHECKING:
     from joey.cli.screen.host import LocalAppHost
 
 
-TASK_COMMANDS = frozenset({"cost", "export", "mcp", "mode", "model", "permissions"})
+TASK_COMMANDS = frozenset(
+    {"context", "cost", "export", "mcp", "mode", "model", "permissions", "status"}
+)
 MAX_LISTED_ENTRIES = 40
 
 
@@ -76,6 +79,9 @@ class ReplCommands:
         """All that may stand behind a slash."""
         return [offer.name for offer in self._host.list_commands()]
 
+    def is_replaced(self, command: BuiltInCommand) -> bool:
+        return command.is_replaceable and is_replaced(command, self._host)
+
     async def run(self, command: BuiltInCommand, rest: str, task: Task | None) -> Task | None:
         """The task to go on with. Raises UserError."""
         match command.name:
@@ -93,7 +99,20 @@ class ReplCommands:
                 return await self._show_or_set_model(rest, task)
             case "permissions" if rest:
                 await self._change_permissions(task, rest)
-            case "doctor" | "mcp" | "permissions" | "skills" as card:
+            case "copy":
+                raise UserError(
+                    "/copy works on the screen; here, /export writes the task to a file"
+                )
+            case (
+                "config"
+                | "context"
+                | "diff"
+                | "doctor"
+                | "mcp"
+                | "permissions"
+                | "skills"
+                | "status"
+            ) as card:
                 self._writer.print(*await self._host.render_card(card, task))
             case "export":
                 if task is None:

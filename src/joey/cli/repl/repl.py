@@ -50,6 +50,7 @@ from joey.cli.task_launch import (
     find_earlier_task,
     launch_task,
     run_with_model,
+    take_task_choice,
 )
 from joey.cli.task_lookup import find_task_by_prefix, resolve_workspace_argument, shorten_task_id
 from joey.cli.task_views import build_rows
@@ -63,7 +64,12 @@ from joey.engine.engine import Engine
 from joey.engine.task import Task
 from joey.errors import UserError
 from joey.presentation.questions import parse_answer
-from joey.presentation.slash_commands import INIT_PROMPT_PATH, BuiltInCommand, explain_bad_command
+from joey.presentation.slash_commands import (
+    COMMANDS_BY_NAME,
+    INIT_PROMPT_PATH,
+    BuiltInCommand,
+    explain_bad_command,
+)
 from joey.presentation.text import to_one_line
 
 UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other words take its place:"
@@ -91,8 +97,10 @@ async def _run_conversation(arguments: Namespace, prompt: str, images: tuple[str
     code = ExitCode.DONE
     with handle_signals(signal.SIGTERM, signal.SIGHUP) as interruption:
         async with open_engine(ephemeral=arguments.ephemeral) as engine:
+            should_list_tasks = take_task_choice(arguments)
             check_model_configured(engine, arguments)
             conversation = Repl(engine, arguments, writer, images)
+            conversation.should_list_tasks = should_list_tasks
             with Keyboard(sys.stdin.fileno(), conversation.handle_typeahead) as keyboard:
                 try:
                     await conversation.run(keyboard, prompt)
@@ -123,6 +131,8 @@ class Repl:
         self._arguments = arguments
         self._writer = writer
         self._images = images
+        self.should_list_tasks = False
+        """So that the user can choose one."""
         self._task: Task | None = None
         self._earlier_task_id: str | None = None
         """The task to go on with, until the first words for it."""
@@ -143,6 +153,8 @@ class Repl:
         loop.add_signal_handler(signal.SIGINT, self._handle_interrupt, keyboard)
         try:
             self._print_greeting(prompt)
+            if self.should_list_tasks:
+                await self._run_command(COMMANDS_BY_NAME["resume"], "")
             await self._run_turns(keyboard, prompt)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
@@ -285,7 +297,8 @@ class Repl:
         if not text.startswith("/"):
             return False
         may_be_path = ask is not None and ask.ask is AskKind.FOLLOWUP
-        if (named := parse_repl_command(text)) is not None:
+        named = parse_repl_command(text)
+        if named is not None and not self._commands.is_replaced(named[0]):
             await self._run_command_while_busy(*named, ask)
         elif guess := explain_bad_command(
             text, self._commands.command_names, may_be_path=may_be_path
@@ -342,7 +355,7 @@ class Repl:
     async def _handle_command_line(self, text: str) -> str:
         """Carry out a small command; what is to be said to the model is handed back."""
         named = parse_repl_command(text)
-        if named is None:
+        if named is None or self._commands.is_replaced(named[0]):
             if (guess := explain_bad_command(text, self._commands.command_names)) is None:
                 return text
             self._writer.print_note(guess)
@@ -358,7 +371,7 @@ class Repl:
         match command.name:
             case "exit" | "quit":
                 raise ExitRequested
-            case "new":
+            case "new" | "clear":
                 await self._release_task()
                 self._writer.print_note("a new task; what shall be done?")
             case "init":

@@ -30,7 +30,7 @@ from joey.cli.notices import (
     format_usage,
     list_background_commands,
 )
-from joey.cli.screen import info_cards
+from joey.cli.screen import info_cards, session_cards
 from joey.cli.screen.info_cards import summarize_permissions, summarize_sandbox
 from joey.cli.screen.shell_commands import read_stored_output, run_in_shell
 from joey.cli.task_launch import build_task_options, find_earlier_task
@@ -51,6 +51,7 @@ from joey.errors import UserError
 from joey.ports.execution import SandboxLevel
 from joey.ports.extensions import RuleStore
 from joey.ports.storage import TaskMetadata, TaskQuery
+from joey.presentation.slash_commands import COMMANDS_BY_NAME
 from joey.presentation.text import Piece
 from joey.tui.app_services import (
     BUILTIN_COMMANDS,
@@ -399,8 +400,13 @@ class LocalAppHost:
                 named = load_custom_commands_and_skills(self.workspace)
             except UserError:
                 named = {}  # whoever begins a task hears what is wrong
-            names = {offer.name for offer in BUILTIN_COMMANDS}
-            offers = BUILTIN_COMMANDS + [
+            kept = [
+                offer
+                for offer in BUILTIN_COMMANDS
+                if offer.name not in named or not COMMANDS_BY_NAME[offer.name].is_replaceable
+            ]
+            names = {offer.name for offer in kept}
+            offers = kept + [
                 CompletionItem(n, about) for n, about in named.items() if n not in names
             ]
             self._cached_commands = (time.monotonic(), offers)
@@ -430,8 +436,19 @@ class LocalAppHost:
                     self.workspace,
                     self._sandbox_level,
                 )
-            case _:
+            case "skills":
                 return await asyncio.to_thread(info_cards.render_skills_card, self.workspace)
+            case "diff":
+                application = Application(workspace=self.workspace)
+                return session_cards.render_diff_card(await application.show_changes())
+            case "config":
+                return await asyncio.to_thread(session_cards.render_config_card, self.workspace)
+            case "context":
+                return session_cards.render_context_card(task)
+            case _:
+                return session_cards.render_status_card(
+                    self.get_status(session), task, self._load_new_task_options()
+                )
 
     async def export_task(self, session: Session) -> str:
         if self._arguments.ephemeral:

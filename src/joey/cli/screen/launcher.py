@@ -9,6 +9,8 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from rich.console import Console
+
 from joey.app import open_engine, resolve_joey_home
 from joey.app.known_secrets import KNOWN_SECRETS
 from joey.app.profiles import is_first_run
@@ -18,7 +20,12 @@ from joey.cli.notices import describe_ended_background_commands, format_total_us
 from joey.cli.prompt import gather_prompt, load_images
 from joey.cli.screen.host import LocalAppHost
 from joey.cli.signals import Interruption, handle_signals
-from joey.cli.task_launch import check_model_configured, find_earlier_task, run_with_model
+from joey.cli.task_launch import (
+    check_model_configured,
+    find_earlier_task,
+    run_with_model,
+    take_task_choice,
+)
 from joey.cli.task_lookup import resolve_workspace_argument, shorten_task_id
 from joey.engine.engine import Engine
 from joey.engine.task import Task
@@ -62,8 +69,10 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
         task = None if session is None else engine.find_open_task(session.id)
         if task is not None:
             ended = list(describe_ended_background_commands(task))
-            await task.cancel()
             if code is not ExitCode.HANGUP:  # nobody would read it
+                _print_conversation(app)
+            await task.cancel()
+            if code is not ExitCode.HANGUP:
                 _print_closing_summary(engine, task, ended, ephemeral=arguments.ephemeral)
     return code
 
@@ -71,6 +80,7 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
 def build_app(
     engine: Engine, arguments: Namespace, prompt: str, images: tuple[str, ...]
 ) -> tuple[LocalAppHost, JoeyApp]:
+    should_choose_task = take_task_choice(arguments)
     earlier = find_earlier_task(engine, arguments)
     has_model_flags = any((arguments.provider, arguments.base_url, arguments.profile))
     is_new_here = earlier is None and not has_model_flags and is_first_run()
@@ -88,6 +98,7 @@ def build_app(
             images=images,
             task_id=None if earlier is None else earlier.id,
             should_fork=arguments.fork,
+            should_choose_task=should_choose_task,
         ),
     )
 
@@ -103,6 +114,17 @@ async def _run_until_closed(app: JoeyApp, interruption: Interruption) -> ExitCod
     code = await running
     interruption.before_exit = None
     return interruption.exit_code or ExitCode(code or 0)
+
+
+MAX_PRINTED_LINES = 1000
+
+
+def _print_conversation(app: JoeyApp) -> None:
+    """Leave the conversation in the scrollback of the terminal: the screen of the app is gone."""
+    console = Console(file=sys.stdout, highlight=False)
+    for line in app.conversation.render_latest_lines(MAX_PRINTED_LINES):
+        print(line.render(console))
+    print()
 
 
 def _print_closing_summary(

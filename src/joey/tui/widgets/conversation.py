@@ -103,6 +103,20 @@ class ConversationView(ScrollView, can_focus=False):
         if self._session is not None:
             self.load_session(self._session)
 
+    def render_latest_lines(self, max_lines: int) -> list[Strip]:
+        """The end of the conversation as it is drawn, for the terminal after the app has gone."""
+        context = self._draw_context
+        if context is None:
+            return []
+        lines: list[Strip] = []
+        for block in reversed(self._timeline.blocks):
+            height = block.measure_height(context)
+            lines += (block.render_strip(y, context) for y in reversed(range(height)))
+            if len(lines) >= max_lines:
+                break
+        latest = lines[:max_lines][::-1]
+        return [line.crop(0, cell_len(line.text.rstrip())) for line in latest]
+
     def toggle_details(self) -> None:
         """Thinking, long outputs and long changes whole, or folded again."""
         self._is_expanded = not self._is_expanded

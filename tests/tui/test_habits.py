@@ -1,0 +1,78 @@
+"""Commands that users of other agents type, on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from joey.testing.server import ModelServer
+from tests.front.binary import Joey, reach
+from tests.tui.headless import screen
+from tests.tui.turns import done
+
+
+async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:
+    (joey.workspace / "CLAUDE.md").write_text("Be brief.\n")
+    joey.settings(language="de")
+    git = await asyncio.create_subprocess_exec("git", "init", "-q", cwd=joey.workspace)
+    assert await git.wait() == 0
+    (joey.workspace / "new.txt").write_text("hello\n")
+    async with ModelServer([done("It is **finished**.")]) as server:
+        async with screen(joey, *reach(server.url), size=(110, 60)) as shown:
+            await shown.until("what shall be done?")
+            await shown.send("/context")
+            await shown.until("nothing was said yet")
+            await shown.send("/status")
+            await shown.until("none yet", "scripted (anthropic)", "asks")
+            await shown.send("/config")
+            await shown.until('language  "de"', "joey config list")
+            await shown.send("/diff")
+            await shown.until("new.txt")
+            await shown.send("/copy")
+            await shown.until("nothing was said yet")
+            await shown.press("C-c")
+            await shown.send("go on")
+            await shown.until("Accept the result", "following CLAUDE.md")
+            await shown.send("/copy")
+            await shown.until("copied to the clipboard")
+            assert shown.app.clipboard == "It is **finished**."
+            await shown.send("/context")
+            await shown.until("Context: ", "system prompt", "conversation", "free")
+            await shown.send("/status")
+            await shown.until("instructions", "CLAUDE.md", "tokens in")
+            await shown.send("/clear")
+            await shown.until("a new task")
+        assert len(server.requests) == 1
+
+
+async def test_a_review_is_asked_for_with_what_is_behind_it(joey: Joey) -> None:
+    async with ModelServer([done("No findings.")]) as server:
+        async with screen(joey, *reach(server.url)) as shown:
+            await shown.until("what shall be done?")
+            await shown.send("/review only app.py")
+            await shown.until("No findings.", "Accept the result")
+        assert "without changing any file: only app.py" in json.dumps(server.requests[0].body)
+
+
+async def test_a_command_of_the_project_takes_the_place_of_one_that_only_shows(joey: Joey) -> None:
+    (joey.workspace / ".roo/commands").mkdir(parents=True)
+    (joey.workspace / ".roo/commands/status.md").write_text("Tell the state of the release.")
+    async with ModelServer([done("All green.")]) as server:
+        async with screen(joey, *reach(server.url)) as shown:
+            await shown.until("what shall be done?")
+            await shown.send("/status")
+            await shown.until("All green.", "Accept the result")
+        assert "Tell the state of the release." in json.dumps(server.requests[0].body)
+
+
+async def test_resuming_without_an_id_offers_the_tasks_of_the_directory(joey: Joey) -> None:
+    async with ModelServer([done("First."), done("Second."), done("Third.")]) as server:
+        for prompt in ("look at apples", "look at pears"):
+            await joey.run("-p", *reach(server.url), prompt)
+        async with screen(joey, "-r", *reach(server.url)) as shown:
+            await shown.until("Go on with", "look at apples", "look at pears")
+            await shown.press("Down", "Enter")
+            await shown.until("First.")
+            await shown.send("and now?")
+            await shown.until("Third.", "Accept the result")
+        assert "look at apples" in json.dumps(server.requests[-1].body)
