@@ -17,6 +17,7 @@ from joey.core.events import (
     ArgumentsDelta,
     AskAnswered,
     AskOpened,
+    CommandOutputDelta,
     Event,
     ReplyReceived,
     RetryCountdown,
@@ -35,6 +36,7 @@ from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.task import Task
 from joey.presentation.text import sanitize
+from joey.presentation.tool_calls import OUTPUT_HEAD_LINES, OUTPUT_TAIL_LINES
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block_layout import DrawContext
 from joey.tui.blocks.timeline import Timeline
@@ -264,6 +266,17 @@ def test_the_duration_of_a_command_leaves_out_what_it_waited_for() -> None:
         *("$ echo waiting", "$ make", "  └ 3.1 s"),
         *("$ echo after", "$ sleep 2", "  └ 2 s"),
     ]
+
+
+def test_the_lines_of_a_long_output_are_counted_although_its_row_leaves_some_out() -> None:
+    output = "".join(f"{n}\n" for n in range(5_000))
+    shortened = f"{output[:2_000]}\n[...19890 bytes omitted...]\n{output[-2_000:]}"
+    row = RowAdded(ts=3, say="command_output", text=shortened)
+    live = render_events(
+        command_started(2, "seq 5000"), CommandOutputDelta(ts=3, output=output), row, row
+    )
+    assert f"    … {5_000 - OUTPUT_HEAD_LINES - OUTPUT_TAIL_LINES} more lines (Ctrl+O)" in live
+    assert "    … more lines (Ctrl+O)" in render_events(command_started(2, "seq 5000"), row)
 
 
 def test_a_call_that_was_never_made_is_not_left_behind() -> None:

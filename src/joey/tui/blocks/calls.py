@@ -5,6 +5,7 @@ Of an output the beginning and the end are visible, the rest is folded.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from joey.core.history.ui import Row, get_row_summary
 from joey.core.parsing.json_stream import JsonStream
-from joey.core.text import reveal, sanitize, split_lines
+from joey.core.text import compile_regex, reveal, sanitize, split_lines
 from joey.core.tool_calls import (
     COMMAND_TOOL_NAME,
     CallKind,
@@ -107,10 +108,20 @@ class CallBlock(Block):
         return self.row.approval_state == "rejected"
 
 
+_OMISSION_RE = compile_regex(r"^\[\.\.\.\d+ bytes omitted\.\.\.\]$", re.MULTILINE)
+
+
 class CommandBlock(CallBlock):
     output_loader: Callable[[], str | None] | None = None
     """Reads the output from where it is kept, when it was too long for its row."""
     _full_output: OutputLines | None = None
+
+    def set_output(self, output: str) -> None:
+        """The row of a long output leaves its middle out; its lines were counted as they came."""
+        seen = 0 if self._output is None else self._output.line_count
+        line_count = seen if _OMISSION_RE.search(output) else None
+        self._output = OutputLines(ensure_final_newline(output), line_count=line_count)
+        self.invalidate()
 
     @property
     def _command(self) -> str:
@@ -258,7 +269,10 @@ def ensure_final_newline(text: str) -> str:
 class OutputLines:
     """Lines as they come; the first ones stay, of the rest the last ones are kept."""
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, text: str = "", *, line_count: int | None = None) -> None:
+        """`line_count`: how many lines there were before the middle of the text was left out; None:
+        it is all there, 0: that is not known."""
+        self._original_line_count = line_count
         self._unfinished_line = ""
         self._head_lines: list[str] = []
         self._tail_lines: deque[str] = deque(maxlen=MAX_BUFFERED_LINES)
@@ -266,6 +280,11 @@ class OutputLines:
         self._full_chunks: list[BlockPart] = []
         if text:
             self.feed(text)
+
+    @property
+    def line_count(self) -> int:
+        fed = len(self._head_lines) + self._dropped_line_count + len(self._tail_lines)
+        return max(self._original_line_count or 0, fed)
 
     def feed(self, text: str) -> None:
         rest, at = self._unfinished_line + text, 0
@@ -303,14 +322,13 @@ class OutputLines:
             )
         return [*pieces, *_split_into_chunks([*self._tail_lines, *last])]
 
+    def _build_hint(self, hidden_line_count: int) -> BlockPart:
+        if self._original_line_count == 0:
+            return WrappedLine([("    … more lines (Ctrl+O)", "muted")], 4)
+        return build_fold_hint(hidden_line_count)
+
     def _build_folded_parts(self, last: list[str]) -> list[BlockPart]:
-        rest = (
-            len(self._head_lines)
-            - OUTPUT_HEAD_LINES
-            + self._dropped_line_count
-            + len(self._tail_lines)
-            + len(last)
-        )
+        rest = self.line_count + len(last) - OUTPUT_HEAD_LINES
         if rest <= 0:
             return []
         tail = [*islice(reversed(self._tail_lines), OUTPUT_TAIL_LINES)][::-1]
@@ -323,7 +341,7 @@ class OutputLines:
             tail = last
         hidden = rest - len(tail)
         return [
-            *([build_fold_hint(hidden)] if hidden > 0 else []),
+            *([self._build_hint(hidden)] if hidden > 0 else []),
             VerbatimLines(tail, OUTPUT_MARGIN),
         ]
 
