@@ -84,3 +84,12 @@ async def test_resuming_without_an_id_needs_a_user_who_chooses(joey: Joey) -> No
     done = await joey.run("-p", "-r")
     assert done.code == 2
     assert "joey tasks list" in done.err
+
+
+async def test_a_mode_of_a_file_that_cannot_be_read_is_missed_with_the_reason(joey: Joey) -> None:
+    (joey.workspace / ".roomodes").write_text("customModes:\n  - slug: [docs\n")
+    done = await joey.run("-p", "--mode", "docs", *reach("http://127.0.0.1:9"), "look")
+    assert done.code == 2
+    said = " ".join(done.err.split())
+    assert "there is no mode 'docs'. Known ones: architect, code" in said
+    assert ".roomodes is not used: line 3" in said

@@ -6,7 +6,7 @@ Parts that a project brings along count only as far as the user trusts them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -88,14 +88,20 @@ def load_modes(
     )
 
 
-def check_mode(slug: str | None, modes: Callable[[], tuple[Mode, ...]]) -> None:
-    """Raises ConfigError, which suggests the mode that was probably meant."""
+def check_mode(
+    slug: str | None,
+    modes: Callable[[], tuple[Mode, ...]],
+    warnings: Callable[[], Sequence[str]] = tuple,
+) -> None:
+    """Raises ConfigError, which suggests the mode that was probably meant; `warnings` say which
+    files with modes could not be used."""
     if slug is None or find_mode(slug, known_modes := modes()) is not None:
         return
     known = [mode.slug for mode in known_modes]
     closest = find_closest_name(slug, known)
     suggestion = f" Did you mean {closest!r}?" if closest else ""
     message = f"There is no mode {slug!r}.{suggestion} Known ones: {', '.join(known)}."
+    message = " ".join([message, *(each for each in warnings() if "modes" in each)])
     raise ConfigError(message, field="mode", value=slug)
 
 

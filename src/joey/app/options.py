@@ -14,7 +14,12 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, structs
 
-from joey.app.customizations import check_mode, load_modes, read_project_restrictions
+from joey.app.customizations import (
+    check_mode,
+    load_modes,
+    open_customizations,
+    read_project_restrictions,
+)
 from joey.app.model_choice import (
     ModelChoice,
     ModelFlags,
@@ -168,7 +173,11 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     )
     own_settings = _load_run_settings(home, unattended=policy is not None, record=record)
     settings = permissions.apply_to(own_settings)
-    check_mode(mode, lambda: load_modes(workspace, home, env, settings))
+    check_mode(
+        mode,
+        lambda: load_modes(workspace, home, env, settings),
+        lambda: open_customizations(workspace, home, env).warnings,
+    )
     flags = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
     choice = _choose_run_model(flags, api_key, earlier, secrets, home, env)
     require_known_price(choice.profile, limits, home)

@@ -291,7 +291,12 @@ _MCP = Command(
                     "NAME=VALUE",
                     REPEATABLE,
                 ),
-                ("--cwd", "where the program runs (default: the workspace)", "DIR"),
+                (
+                    "--cwd",
+                    "where the program runs (default: $JOEY_HOME/mcp; '${workspaceFolder}' is the"
+                    " workspace)",
+                    "DIR",
+                ),
                 ("--url", "the address of a server, instead of a program", "URL"),
                 (
                     "--transport",
