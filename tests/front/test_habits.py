@@ -93,3 +93,9 @@ async def test_a_mode_of_a_file_that_cannot_be_read_is_missed_with_the_reason(jo
     said = " ".join(done.err.split())
     assert "there is no mode 'docs'. Known ones: architect, code" in said
     assert ".roomodes is not used: line 3" in said
+
+
+async def test_the_price_of_a_model_is_said_when_its_profile_is_made(joey: Joey) -> None:
+    flags = ("--provider", "anthropic", "-m", "claude-sonnet-5-5", "--no-key")
+    done = await joey.run("profiles", "add", "work", *flags)
+    assert "claude-sonnet-5-5 costs $2 in, $10 out per million tokens" in done.out + done.err

@@ -76,3 +76,13 @@ async def test_resuming_without_an_id_offers_the_tasks_of_the_directory(joey: Jo
             await shown.send("and now?")
             await shown.until("Third.", "Accept the result")
         assert "look at apples" in json.dumps(server.requests[-1].body)
+
+
+async def test_the_price_of_a_model_is_shown_before_the_first_message(joey: Joey) -> None:
+    async with ModelServer([]) as server:
+        flags = ("--provider", "anthropic", "--base-url", server.url, "-m", "claude-sonnet-5-5")
+        async with screen(joey, *flags) as shown:
+            await shown.until("claude-sonnet-5-5 costs $2 in, $10 out per million tokens")
+            await shown.send("/model claude-haiku-5-5")
+            await shown.until("from now on with claude-haiku-5-5; claude-haiku-5-5 costs $")
+        assert not server.requests

@@ -30,7 +30,7 @@ from joey.config.profiles import (
     is_same_address,
     load_profiles,
 )
-from joey.core.models import ApiProtocol, ModelInfo, ProviderSpec
+from joey.core.models import ApiProtocol, ModelInfo, Prices, ProviderSpec
 from joey.core.redaction import remove_secrets
 from joey.core.settings import ModelRoute, Profile
 from joey.core.text import compile_regex
@@ -52,7 +52,7 @@ from joey.providers.catalog import (
     suggest_path,
 )
 from joey.providers.errors import build_response_error, build_service_info
-from joey.providers.factory import make_provider
+from joey.providers.factory import make_provider, resolve_model
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import parse_url
 
@@ -61,6 +61,12 @@ HTTP_UNAUTHORIZED = 401
 HTTP_NOT_FOUND = 404
 HTTP_LOADING = 503
 CATALOGUE_SOURCE, SERVER_SOURCE = "catalogue", "server"
+
+
+def find_prices(profile: Profile) -> Prices | None:
+    """What the model of a profile costs by the catalogue; None: that is not known, or nothing."""
+    home, _ = resolve_home_and_env(None, None)
+    return resolve_model(profile, open_model_catalog(home)).prices
 
 
 class ListedModel(Struct, frozen=True):

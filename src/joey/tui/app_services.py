@@ -126,6 +126,9 @@ class Host(CompletionSource, Protocol):
 
     def get_status(self, session: Session | None) -> StatusInfo: ...
 
+    def describe_price(self) -> str:
+        """Of the model that the next message goes to; empty where it is not known."""
+
     def format_cost(self, session: Session) -> str: ...
 
     def list_queued_messages(self, session: Session) -> Sequence[MessageQueued]: ...

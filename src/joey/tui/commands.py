@@ -348,7 +348,9 @@ class SlashCommandRunner:
         if after is not None and after is not before:
             app.controller.show_session(after)
         app.refresh_status()
-        self._show_note(f"from now on with {app.host.get_status(app.controller.session).model}")
+        model = app.host.get_status(app.controller.session).model
+        notes = (f"from now on with {model}", app.host.describe_price())
+        self._show_note("; ".join(filter(None, notes)))
 
     # Cards
 

@@ -36,7 +36,7 @@ class Startup(Struct, frozen=True, kw_only=True):
             return
         app.refresh_status()
         if self.task_id is None:
-            app.conversation.show_rich_text(render_banner())
+            app.conversation.show_rich_text(render_banner(app.host.describe_price()))
         else:
             open_task = app.host.fork_task if self.should_fork else app.host.open_task
             try:
@@ -224,9 +224,9 @@ async def _choose_model(app: JoeyApp, provider: str, models: tuple[str, ...]) ->
     return None if chosen is None else chosen.key
 
 
-def render_banner() -> Text:
+def render_banner(price: str) -> Text:
     text = Text().append("joey", "bold cyan").append(f" {__version__}", "dim")
     text.append("\nWrite what shall be done. ", "dim")
     for key, about in (("?", "shows the keys, "), ("/", "the commands, "), ("@", "names files.")):
         text.append(key, "cyan").append(f" {about}", "dim")
-    return text
+    return text.append(f"\n{price}", "dim") if price else text

@@ -21,6 +21,7 @@ from joey.cli.output import (
     write_stdout,
 )
 from joey.cli.prompt import find_piped_fd, wait_for_first_byte
+from joey.core.settings import Profile
 from joey.errors import ConfigError
 from joey.presentation.text import get_terminal_width, to_one_line
 
@@ -112,10 +113,25 @@ def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
     used = ", which is used from now on" if admin.active_name == arguments.name else ""
     with_key = f", with the key {mask_key(key)}" if key else ""
     _print_message(f"created the profile {arguments.name}{used}{with_key}")
+    if price := _describe_price(arguments):
+        _print_message(price)
     if admin.active_profile_warning:
         _print_message(admin.active_profile_warning)
     if key is None and admin.needs_api_key(arguments.provider) and arguments.base_url is None:
         _print_message(f"it has no key yet: joey profiles set {arguments.name} apiKey")
+
+
+def _describe_price(arguments: Namespace) -> str:
+    """Of the model of a new profile; empty where it names none or the price is not known."""
+    if not arguments.model:
+        return ""
+    from joey.app.models import find_prices  # with the clients of all services
+    from joey.cli.notices import describe_price
+
+    profile = Profile(
+        provider=arguments.provider, model=arguments.model, base_url=arguments.base_url
+    )
+    return describe_price(arguments.model, find_prices(profile))
 
 
 def _obtain_api_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:

@@ -18,7 +18,7 @@ from joey.app.customizations import open_customizations
 from joey.app.file_finder import open_file_finder
 from joey.app.granted_permissions import list_granted_rules, open_rule_store, revoke_rule
 from joey.app.mcp_pool import list_mcp_config_problems
-from joey.app.models import list_profile_models
+from joey.app.models import find_prices, list_profile_models
 from joey.app.options import collect_settings_warnings, make_options
 from joey.app.sandbox import check_unattended_sandbox, detect_sandbox
 from joey.cli.notices import (
@@ -26,6 +26,7 @@ from joey.cli.notices import (
     MCP_WAIT_MESSAGE_DELAY_S,
     McpStartupReporter,
     describe_adopted_rules,
+    describe_price,
     format_directory,
     format_usage,
     list_background_commands,
@@ -239,6 +240,12 @@ class LocalAppHost:
             usage=task.total_usage,
             todos=task.recorder.projection.todos,
         )
+
+    def describe_price(self) -> str:
+        options = self._load_new_task_options()
+        if options is None:
+            return ""
+        return describe_price(options.profile.model or "", find_prices(options.profile))
 
     def format_cost(self, session: Session) -> str:
         return format_usage(self._as_task(session).total_usage)
