@@ -68,7 +68,7 @@ async def test_one_key_uses_a_found_server_from_now_on(joey: Joey, key: str, mod
         screen.press(key)
         await screen.until(f"{model} is kept as a profile")
         await screen.until(f"{model} (ollama at {web.url}/v1)")
-        await screen.until("what shall be done?")
+        await screen.until("What should I do?")
     document = json.loads((joey.home / "profiles.json").read_text())
     kept = {"provider": "ollama", "model": model, "baseUrl": f"{web.url}/v1"}
     assert document == {"profiles": {"default": kept}, "active": "default"}
@@ -88,7 +88,7 @@ async def test_whoever_names_a_model_is_not_asked(joey: Joey) -> None:
         small_web(OLLAMA) as web,
         terminal(with_ollama(joey, web.url), "--provider", "ollama", "-m", "mine") as screen,
     ):
-        seen = await screen.until("what shall be done?")
+        seen = await screen.until("What should I do?")
         assert "\x1b]" not in screen.raw  # nor is the title of the window touched
     assert "n for none" not in seen
 
@@ -171,7 +171,7 @@ async def test_the_only_model_is_used_at_a_terminal_too(joey: Joey) -> None:
         ) as screen,
     ):
         await screen.until("using only-one, the only model that lmstudio serves")
-        await screen.until("what shall be done?")
+        await screen.until("What should I do?")
 
 
 WRONG_KEY = refuse(401, {"error": {"message": "Incorrect API key provided."}})

@@ -269,7 +269,7 @@ async def test_a_second_provider_gets_a_profile_of_its_own(joey: Joey) -> None:
         local_model_server(OLLAMA) as server,
         screen(joey, env={"OLLAMA_HOST": server.url}) as shown,
     ):
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.send("/model")
         await shown.until("› m ✓", "another provider or server…")
         await shown.press("Down", "Enter")

@@ -19,11 +19,11 @@ async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:
     (joey.workspace / "new.txt").write_text("hello\n")
     async with ModelServer([done("It is **finished**.")]) as server:
         async with screen(joey, *reach(server.url), size=(110, 60)) as shown:
-            await shown.until("what shall be done?")
+            await shown.until("What should I do?")
             await shown.send("/context")
             await shown.until("nothing was said yet")
             await shown.send("/status")
-            await shown.until("none yet", "scripted (anthropic)", "asks")
+            await shown.until("none yet", "scripted (anthropic)", "asks first")
             await shown.send("/config")
             await shown.until('language  "de"', "joey config list")
             await shown.send("/diff")
@@ -48,7 +48,7 @@ async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:
 async def test_a_review_is_asked_for_with_what_is_behind_it(joey: Joey) -> None:
     async with ModelServer([done("No findings.")]) as server:
         async with screen(joey, *reach(server.url)) as shown:
-            await shown.until("what shall be done?")
+            await shown.until("What should I do?")
             await shown.send("/review only app.py")
             await shown.until("No findings.", "Accept the result")
         assert "without changing any file: only app.py" in json.dumps(server.requests[0].body)
@@ -59,7 +59,7 @@ async def test_a_command_of_the_project_takes_the_place_of_one_that_only_shows(j
     (joey.workspace / ".roo/commands/status.md").write_text("Tell the state of the release.")
     async with ModelServer([done("All green.")]) as server:
         async with screen(joey, *reach(server.url)) as shown:
-            await shown.until("what shall be done?")
+            await shown.until("What should I do?")
             await shown.send("/status")
             await shown.until("All green.", "Accept the result")
         assert "Tell the state of the release." in json.dumps(server.requests[0].body)

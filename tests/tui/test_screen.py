@@ -29,7 +29,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         done("All is done now."),
     ]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url)) as shown:
-        await shown.until("what shall be done?", "code", "scripted", "~/work", "asks")
+        await shown.until("What should I do?", "code", "scripted", "~/work", "asks first")
         assert await shown.title() == "joey"
         await shown.save_snapshot("start")
         await shown.send("do it")
@@ -146,11 +146,11 @@ async def test_the_plan_stands_above_the_composer_and_can_be_hidden(joey: Joey) 
 @needs_tmux
 async def test_two_interrupts_leave_and_one_does_not(joey: Joey) -> None:
     async with ModelServer([]) as server, terminal(joey, *reach(server.url)) as shown:
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.type("something")
         await shown.until("› something")
         await shown.press("C-c")
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.press("C-c")
         await shown.until("Ctrl+C again leaves")
         await shown.until_gone("Ctrl+C again leaves")
@@ -195,7 +195,7 @@ async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey)
 
 async def test_a_line_for_the_users_own_shell_is_sent_with_the_next_message(joey: Joey) -> None:
     async with ModelServer([done()]) as server, screen(joey, *reach(server.url)) as shown:
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.send("!echo two; false; echo $((20 + 22)); exit 3")
         await shown.until("two", "42", "exit 3")
         await shown.until_gone("running your command")
@@ -234,7 +234,7 @@ async def test_a_long_output_of_a_command_is_shown_whole_by_ctrl_o(joey: Joey) -
 
 async def test_a_long_output_of_the_users_own_shell_is_shown_whole_by_ctrl_o(joey: Joey) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url), size=(80, 60)) as shown:
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.send("!seq 40")
         folded = await shown.until("more lines (Ctrl+O)", "│ 40")
         assert "│ 30" not in folded
@@ -244,7 +244,7 @@ async def test_a_long_output_of_the_users_own_shell_is_shown_whole_by_ctrl_o(joe
 
 async def test_a_line_for_the_users_own_shell_is_stopped_with_escape(joey: Joey) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.send("!echo begun; sleep 1000")
         await shown.until("begun", "running your command", "Esc stops")
         await shown.press("Escape")
@@ -257,7 +257,7 @@ async def test_keys_typed_right_after_a_list_was_closed_go_to_the_composer(
     joey: Joey, key: str
 ) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.send("/mode")
         await shown.until("type to filter")
         picker = shown.app.query_one(ListPicker)

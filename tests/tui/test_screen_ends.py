@@ -186,20 +186,20 @@ async def test_a_tiny_window_is_no_reason_to_fall_over(joey: Joey) -> None:
 
 async def test_a_screen_that_somebody_else_wrote_over_is_drawn_anew(joey: Joey) -> None:
     async with ModelServer([]) as server, terminal(joey, *reach(server.url)) as shown:
-        await shown.until("what shall be done?", "joey")
+        await shown.until("What should I do?", "joey")
         await shown.tmux("send-keys", "-t", "joey", "-R")  # forgets what stands there
-        await shown.until_gone("what shall be done?")
+        await shown.until_gone("What should I do?")
         await shown.press("C-l")
-        await shown.until("Write what shall be done.", "what shall be done?", "code · scripted")
+        await shown.until("Write what shall be done.", "What should I do?", "code · scripted")
 
 
 async def test_a_suspended_screen_comes_back(joey: Joey) -> None:
     async with ModelServer([]) as server, shell(joey) as shown:
         await shown.send(command_line(*reach(server.url)))
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.press("C-z")
         await shown.until("Stopped")
-        await shown.until_gone("what shall be done?")
+        await shown.until_gone("What should I do?")
         await shown.send("fg")
         await shown.until("Write what shall be done.", "code · scripted")
 

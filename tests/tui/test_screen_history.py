@@ -128,7 +128,7 @@ async def test_an_earlier_task_is_found_and_gone_on_with(joey: Joey) -> None:
             finished = await joey.run("-p", *reach(server.url), prompt)
             assert finished.code == 0
         async with terminal(joey, *reach(server.url)) as shown:
-            await shown.until("what shall be done?")
+            await shown.until("What should I do?")
             await shown.send("/resume")
             await shown.until("Go on with", "paint the boat", "paint the house", "completed")
             await shown.save_snapshot("resume")
@@ -170,7 +170,7 @@ async def test_a_fork_leaves_the_task_itself_alone(joey: Joey) -> None:
 
 async def test_modes_and_models_are_chosen_from_lists(joey: Joey) -> None:
     async with ModelServer([done()]) as server, screen(joey, *reach(server.url)) as shown:
-        await shown.until("what shall be done?", "code · scripted")
+        await shown.until("What should I do?", "code · scripted")
         await shown.press("F2")
         await shown.until_gone("code · scripted")
         await shown.send("/mode")
@@ -183,7 +183,7 @@ async def test_modes_and_models_are_chosen_from_lists(joey: Joey) -> None:
         await shown.until("Model", "claude")
         await shown.save_snapshot("models")
         await shown.press("Escape")
-        await shown.until_gone("Enter takes")
+        await shown.until_gone("Enter select")
         await shown.send("/model another-one")
         await shown.until("from now on with another-one", "debug · another-one")
         await shown.send("go")
@@ -222,7 +222,7 @@ async def test_commands_show_what_they_are_asked_for(joey: Joey) -> None:
     (commands / "greet.md").write_text("---\ndescription: say hello\n---\nSay hello.\n")
     async with ModelServer([done("Hello.")]) as server:
         async with screen(joey, *reach(server.url), size=(100, 60)) as shown:
-            await shown.until("what shall be done?")
+            await shown.until("What should I do?")
             await shown.send("/help")
             await shown.until("Shift+Tab", "/compact", "/greet", "say hello")
             await shown.save_snapshot("help")
@@ -251,7 +251,7 @@ async def test_commands_show_what_they_are_asked_for(joey: Joey) -> None:
 
 async def test_a_list_of_commands_tells_of_those_that_are_not_in_sight(joey: Joey) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url)) as shown:
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.type("/")
         first = await shown.until("more below")
         await shown.save_snapshot("commands")

@@ -63,7 +63,7 @@ async def first_answer(shown: Screen) -> tuple[int, int]:
 async def test_typing_goes_on_after_a_gesture(joey: Joey, gesture: Gesture) -> None:
     async with ModelServer([done("First."), done("Second.")]) as server:
         async with screen(joey, *reach(server.url), size=SIZE) as shown:
-            await shown.until("what shall be done?")
+            await shown.until("What should I do?")
             await shown.type("say ")
             await gesture(shown)
             await shown.send("it")
@@ -153,9 +153,9 @@ async def test_what_to_do_instead_is_written_on_after_clicks(joey: Joey) -> None
 
 async def test_a_list_is_narrowed_and_taken_from_after_clicks(joey: Joey) -> None:
     async with ModelServer([]) as server, screen(joey, *reach(server.url), size=SIZE) as shown:
-        await shown.until("what shall be done?")
+        await shown.until("What should I do?")
         await shown.send("/mode")
-        heading = await shown.find_text("Enter takes")
+        heading = await shown.find_text("Enter select")
         await shown.type("archi")
         for gesture in GESTURES:
             await gesture(shown)
@@ -164,10 +164,10 @@ async def test_a_list_is_narrowed_and_taken_from_after_clicks(joey: Joey) -> Non
         await shown.until("architect")
         await shown.until_gone("debug")
         await shown.press("Enter")
-        await shown.until("architect ·", "what shall be done?")
+        await shown.until("architect ·", "What should I do?")
         await shown.send("/mode")
         await shown.click(await shown.find_text("debug"))
-        await shown.until("debug ·", "what shall be done?")
+        await shown.until("debug ·", "What should I do?")
 
 
 @needs_tmux

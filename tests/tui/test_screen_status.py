@@ -65,7 +65,7 @@ def test_a_directory_at_home_is_shown_short() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (Settings(), "asks"),
+        (Settings(), "asks first"),
         (Settings(auto_approval_enabled=False), "asks for everything"),
         (Settings(always_allow_write=True), "allows edits"),
         (Settings(always_allow_execute=True, allowed_commands=("git",)), "allows some commands"),

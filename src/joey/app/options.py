@@ -173,11 +173,7 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     )
     own_settings = _load_run_settings(home, unattended=policy is not None, record=record)
     settings = permissions.apply_to(own_settings)
-    check_mode(
-        mode,
-        lambda: load_modes(workspace, home, env, settings),
-        lambda: open_customizations(workspace, home, env).warnings,
-    )
+    _check_mode(mode, workspace, home, env, settings)
     flags = ModelFlags(provider=provider, model=model, base_url=base_url, profile=profile)
     choice = _choose_run_model(flags, api_key, earlier, secrets, home, env)
     require_known_price(choice.profile, limits, home)
@@ -294,6 +290,16 @@ def _load_run_settings(home: Path, *, unattended: bool, record: bool) -> Setting
     if unattended and not settings.command_execution_timeout:
         return structs.replace(settings, command_execution_timeout=UNATTENDED_COMMAND_TIMEOUT_S)
     return settings
+
+
+def _check_mode(
+    slug: str | None, workspace: Path, home: Path, env: Mapping[str, str], settings: Settings
+) -> None:
+    check_mode(
+        slug,
+        lambda: load_modes(workspace, home, env, settings),
+        lambda: open_customizations(workspace, home, env).warnings,
+    )
 
 
 def has_budget(limits: Limits, settings: Settings) -> bool:
@@ -482,7 +488,7 @@ def _overlay_settings(
     env: Mapping[str, str],
 ) -> Settings:
     settings = overlay_settings(settings, parsed.settings)
-    check_mode(parsed.mode, lambda: load_modes(workspace, home, env, settings))
+    _check_mode(parsed.mode, workspace, home, env, settings)
     return settings
 
 

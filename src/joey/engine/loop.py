@@ -136,10 +136,10 @@ async def check_limits(
     failures.repeated_round_detector.reset()
     publish_feedback(task, answer)
     if answer.response is Response.NO:
-        behavior = "doing the same after each summary" if repeats_rounds else "making mistakes"
+        behavior = "repeating itself" if repeats_rounds else "making mistakes"
         raise RunStopped(
             FailureCode.REPEATED_FAILURES,
-            f"The model kept {behavior} and nobody told it how to go on.",
+            f"Stopped: the model kept {behavior}.",
         )
     if answer.text:
         blocks += (TextBlock(messages_to_model.render_guidance(answer.text)),)

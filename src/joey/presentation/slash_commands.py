@@ -33,7 +33,7 @@ BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
     ),
     BuiltInCommand(
         "rewind",
-        "go back to earlier words of yours",
+        "go back to an earlier message of yours",
         requires_idle=True,
         arguments_hint="[N] [files] [force]",
     ),
@@ -41,7 +41,7 @@ BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
     BuiltInCommand("fork", "go on in a copy of this task", requires_idle=True),
     BuiltInCommand(
         "compact",
-        "sum the conversation up, to make room",
+        "summarize the conversation, to make room",
         takes_argument=True,
         arguments_hint="[words]",
     ),

@@ -442,11 +442,11 @@ def _format_error_message(
         case ProviderFailureKind.QUOTA:
             return f"The account at {who} has no credit left for this. {says}"
         case ProviderFailureKind.RATE_LIMIT:
-            return f"{who} gets too many requests at the moment. {says}"
+            return f"{who}: rate limit reached. {says}"
         case ProviderFailureKind.MALFORMED_STREAM:
             return f"{who} could not read a call in the model's reply. {says}"
         case ProviderFailureKind.OVERLOAD:
-            return f"{who} is in trouble at the moment. {says}"
+            return f"{who} is having problems. {says}"
         case _:
             return f"{who} refused the request. {says}"
 

@@ -354,10 +354,8 @@ def choose_placeholder(controller: TaskController) -> str:
     if controller.question is not None:
         return _ANSWER_PLACEHOLDERS.get(controller.question.ask.ask, "")
     if controller.session is None:
-        return "what shall be done? (? shows the keys)"
-    return (
-        "joey reads what you write before its next step" if controller.is_working else "what next?"
-    )
+        return "What should I do? (? shows the keys)"
+    return "Type to queue a message" if controller.is_working else "what next?"
 
 
 class MainScreen(Screen[None]):

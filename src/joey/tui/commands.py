@@ -138,7 +138,7 @@ class SlashCommandRunner:
         app.controller.detach()
         app.conversation.clear()
         app.terminal_window.set_title("")
-        self._show_note("a new task; what shall be done?")
+        self._show_note("A new task. What should I do?")
 
     async def _resume_task(self) -> None:
         app = self._app
@@ -281,7 +281,7 @@ class SlashCommandRunner:
         elif not (entries := list(await app.host.list_granted_rules(session))):
             self._show_note("nothing was allowed that could be revoked")
         elif chosen := await app.dialog_area.pick(
-            ListPicker("Revoke", entries, "Enter revokes · Esc leaves")
+            ListPicker("Revoke", entries, "Enter revoke · Esc cancel")
         ):
             is_revoked = await app.host.revoke_granted_rule(session, chosen.key)
             outcome = "is asked about again" if is_revoked else "was not allowed any more"
@@ -333,7 +333,7 @@ class SlashCommandRunner:
         if not argument:
             models = list(await app.host.list_models(before))
             models.insert(1, _OTHER_PROVIDER_ENTRY)
-            hint = "or write the name of another one · Enter takes"
+            hint = "or write the name of another one · Enter select"
             chosen = await app.dialog_area.pick(
                 ListPicker("Model", models, hint, allow_free_text=True)
             )

@@ -46,17 +46,17 @@ BINDINGS: list[BindingType] = [
 ]
 
 KEY_DESCRIPTIONS = (
-    ("Enter", "send; joey at work reads it before its next step"),
+    ("Enter", "send; while joey works, the message is queued for its next step"),
     ("Ctrl+J, Shift+Enter", "a new line; also \\ and Enter"),
-    ("Esc", "stop joey, close a list, clear your words"),
-    ("Esc Esc", "go back to earlier words (/rewind)"),
+    ("Esc", "stop joey, close a list, clear the draft"),
+    ("Esc Esc", "go back to an earlier message (/rewind)"),
     ("Ctrl+C", "stop joey, or clear; twice leaves"),
     ("Ctrl+D", "leave"),
     ("Shift+Tab", "accept edits without asking; again: allow everything; again: ask"),
     ("F2", "the next mode"),
-    ("Up, Down", "earlier words; first those that still wait"),
-    ("Ctrl+R", "search in earlier words"),
-    ("Tab", "complete; from a question to your words and back"),
+    ("Up, Down", "history; first your queued message"),
+    ("Ctrl+R", "search the history"),
+    ("Tab", "complete; switch between a question and your draft"),
     ("@, /, !", "a file, a command, a line for your own shell"),
     ("Ctrl+O", "thinking, long outputs and changes whole"),
     ("Ctrl+T", "show or hide the plan"),

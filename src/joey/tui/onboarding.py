@@ -226,7 +226,7 @@ async def _choose_model(app: JoeyApp, provider: str, models: tuple[str, ...]) ->
 
 def render_banner(price: str) -> Text:
     text = Text().append("joey", "bold cyan").append(f" {__version__}", "dim")
-    text.append("\nWrite what shall be done. ", "dim")
+    text.append("\nDescribe a task. ", "dim")
     for key, about in (("?", "shows the keys, "), ("/", "the commands, "), ("@", "names files.")):
         text.append(key, "cyan").append(f" {about}", "dim")
     return text.append(f"\n{price}", "dim") if price else text

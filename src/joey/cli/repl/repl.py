@@ -204,7 +204,7 @@ class Repl:
         if prompt:
             self._writer.print_user_message(prompt)
         else:
-            self._writer.print_note("what shall be done? (/help for help, Ctrl-D leaves)")
+            self._writer.print_note("What should I do? (/help for help, Ctrl-D leaves)")
 
     async def _run_turns(self, keyboard: Keyboard, prompt: str) -> None:
         message = prompt or await self._read_next_message(keyboard)
@@ -373,7 +373,7 @@ class Repl:
                 raise ExitRequested
             case "new" | "clear":
                 await self._release_task()
-                self._writer.print_note("a new task; what shall be done?")
+                self._writer.print_note("A new task. What should I do?")
             case "init":
                 await self._release_task()
                 return INIT_PROMPT_PATH.read_text(encoding="utf-8").strip()

@@ -196,7 +196,7 @@ def summarize_permissions(settings: Settings, *, edits_granted: bool = False) ->
         allowed.append("edits")
     if settings.always_allow_execute and settings.allowed_commands:
         allowed.append("some commands")
-    return f"allows {', '.join(allowed)}" if allowed else "asks"
+    return f"allows {', '.join(allowed)}" if allowed else "asks first"
 
 
 def summarize_sandbox(settings: Settings, level: SandboxLevel | None) -> str:

@@ -90,7 +90,7 @@ class DialogArea(Vertical):
         if self.question_panel is None or not self._composer.is_empty:
             self._focus_composer()
             if self.question_panel is not None:
-                self.question_panel.show_hint("Tab answers it; your words stay")
+                self.question_panel.show_hint("Tab: answer · your draft is kept")
         else:
             self.screen.set_focus(self.question_panel)
             self._composer.display = not self.is_asking_approval
@@ -234,7 +234,7 @@ class ListPicker(Picker[PickerEntry]):
         self,
         title: str,
         entries: Sequence[PickerEntry],
-        hint: str = "Enter takes · Esc leaves",
+        hint: str = "Enter select · Esc cancel",
         *,
         allow_free_text: bool = False,
     ) -> None:
