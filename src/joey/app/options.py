@@ -302,13 +302,6 @@ def _check_mode(
     )
 
 
-def has_budget(limits: Limits, settings: Settings) -> bool:
-    """Whether anything but the time ends a run that asks nobody."""
-    set_limits = (limits.max_cost, limits.max_tokens, limits.max_turns, limits.max_tool_calls)
-    in_settings = settings.allowed_max_cost or settings.allowed_max_requests
-    return bool(in_settings) or any(limit is not None for limit in set_limits)
-
-
 def is_local_provider(name: str) -> bool:
     """Whether it runs on the user's own machine, and charges nothing."""
     return find_provider_spec(name).is_local

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from joey import __version__
 from joey.app.mcp_pool import list_mcp_config_problems
-from joey.app.options import collect_settings_warnings, has_budget, is_local_provider
+from joey.app.options import collect_settings_warnings, is_local_provider
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer, McpStatus
 from joey.core.models import Prices
 from joey.core.redaction import remove_secrets
-from joey.core.settings import Limits
+from joey.core.settings import Limits, Settings
 from joey.engine.engine import ResolvedTaskOptions
 from joey.engine.task import Task
 from joey.ports.execution import RunningCommand
@@ -148,7 +148,7 @@ def describe_price(model: str, prices: Prices | None) -> str:
 def describe_missing_budget(task: Task) -> str:
     """How to limit what a run spends that asks nobody; empty where that is limited, or where
     nothing is charged."""
-    if has_budget(task.run_limits.limits if task.run_limits else Limits(), task.settings):
+    if _has_budget(task.run_limits.limits if task.run_limits else Limits(), task.settings):
         return ""
     if is_local_provider(task.runtime.route.provider):
         return ""
@@ -156,6 +156,13 @@ def describe_missing_budget(task: Task) -> str:
     if task.provider.model.prices is None:
         flag, setting = ("--max-tokens", "allowedMaxRequests")
     return f"no budget is set: {flag} N limits this run, the setting {setting} every run"
+
+
+def _has_budget(limits: Limits, settings: Settings) -> bool:
+    """Whether anything but the time ends a run that asks nobody."""
+    set_limits = (limits.max_cost, limits.max_tokens, limits.max_turns, limits.max_tool_calls)
+    in_settings = settings.allowed_max_cost or settings.allowed_max_requests
+    return bool(in_settings) or any(limit is not None for limit in set_limits)
 
 
 def _format_count(count: int) -> str:
