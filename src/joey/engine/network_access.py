@@ -82,7 +82,8 @@ async def offer_retry(
     if not can_help or task.asks.is_unattended or approved.rule == ALLOW_ALL_RULE:
         task.add_row(RowKind.ERROR, render_offline_row(network))
         return None
-    _publish_output(task, approved, outcome)
+    # The output of the first attempt stands above the question.
+    task.add_output_rows(outcome.rows, approved.context.output_row_ts)
     offer = Offer(network=structs.replace(network, is_retry=True))
     ask_ts = task.next_ts()
     answer = await task.ask(
@@ -115,14 +116,6 @@ async def offer_retry(
             images=(*first.images, *answer.images),
         )
     return structs.replace(approved, answer=answer, context=context)
-
-
-def _publish_output(task: Task, approved: ApprovedCall, outcome: Outcome) -> None:
-    """The output of the first attempt stands above the question."""
-    output_ts = approved.context.output_row_ts
-    for say, text in outcome.rows:
-        task.add_row(say, text, output_ts if say == RowKind.COMMAND_OUTPUT else None)
-    task.close_row(output_ts)
 
 
 def render_offline_row(network: CommandNetwork) -> str:

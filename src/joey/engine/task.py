@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -369,6 +369,12 @@ class Task:
     def add_row(self, say: RowKind, text: str = "", ts: int | None = None) -> None:
         """Show the user a row; `ts` names one that is open."""
         self.publish(ev.RowAdded(ts=self.next_ts() if ts is None else ts, say=say, text=text))
+
+    def add_output_rows(self, rows: Iterable[tuple[RowKind, str]], output_ts: int) -> None:
+        """Show what a call brought, and end the row in which its output came live."""
+        for say, text in rows:
+            self.add_row(say, text, output_ts if say == RowKind.COMMAND_OUTPUT else None)
+        self.close_row(output_ts)
 
     def close_row(self, ts: int, say: RowKind | None = None, text: str | None = None) -> None:
         """End a row that is open and will not grow any more, by default as it looks now."""

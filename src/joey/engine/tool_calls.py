@@ -294,9 +294,7 @@ class ToolCallRunner:
             task.close_row(output_ts)
             self._fail_call(row_call, outcome, approved.answer)
             return
-        for say, text in outcome.rows:
-            task.add_row(say, text, output_ts if say == RowKind.COMMAND_OUTPUT else None)
-        task.close_row(output_ts)
+        task.add_output_rows(outcome.rows, output_ts)
         if outcome.is_error:
             self._has_failure = True
             report_failed_outcome(task, row_call, outcome)
