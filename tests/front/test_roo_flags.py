@@ -154,3 +154,22 @@ async def test_at_a_terminal_oneshot_asks_and_leaves_when_the_task_is_done(joey:
             assert await screen.ended() == 0
     assert "Done." in screen.text
     assert (joey.workspace / "new.txt").read_text(encoding="utf-8") == "hello\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("list sessions", "joey tasks list"),
+        ("list modes --format json", "joey modes list"),
+        ("list models", "joey models"),
+        ("list commands", "joey --help"),
+        ("auth login", "joey profiles add NAME --provider PROVIDER"),
+        ("auth logout", "joey profiles unset NAME apiKey"),
+        ("auth status", "joey doctor"),
+        ("upgrade", "uv tool upgrade joey"),
+    ],
+)
+async def test_a_command_of_roo_names_the_one_of_joey(joey: Joey, line: str, meant: str) -> None:
+    done = await joey.run(*line.split())
+    assert done.code == 2
+    assert f"did you mean `{meant}`?" in done.err

@@ -374,6 +374,15 @@ _PEER_COMMANDS = {
     "upgrade": "uv tool upgrade joey",
 }
 """Commands of other agents, and what does the same here."""
+_ROO_COMMANDS = {
+    ("auth", "login"): "joey profiles add NAME --provider PROVIDER",
+    ("auth", "logout"): "joey profiles unset NAME apiKey",
+    ("auth", "status"): "joey doctor",
+    ("list", "commands"): "joey --help",
+    ("list", "models"): "joey models",
+    ("list", "modes"): "joey modes list",
+    ("list", "sessions"): "joey tasks list",
+}
 _TASK_ACTIONS = ("list", "show", "export")
 _TASK_ID_RE = compile_regex(r"[0-9a-f-]{4,}")
 
@@ -389,6 +398,10 @@ def suggest_command(argv: Sequence[str]) -> str | None:
             return f"joey -p {shlex.quote(' '.join(prompt) or 'PROMPT')}"
         case ["resume", "--last"]:
             return "joey -c"
+        case [command, action, *rest] if (command, action) in _ROO_COMMANDS and (
+            not rest or rest[0].startswith("-")
+        ):
+            return _ROO_COMMANDS[command, action]
         case ["resume", task] if _TASK_ID_RE.fullmatch(task):
             return f"joey -r {task}"
     if not 1 <= len(argv) <= 3 or any(" " in word or word.startswith("-") for word in argv):

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,7 +38,6 @@ from joey.cli.task_launch import launch_task, run_with_model
 from joey.cli.task_lookup import shorten_task_id
 from joey.client.task_tree_events import follow_task_tree
 from joey.core.events import Event
-from joey.core.history.completion_facts import FailedCommand
 from joey.core.structured_output import parse_structured_result
 from joey.engine.asks import Unattended
 from joey.engine.completion import describe_background_command
@@ -137,14 +136,7 @@ async def _run_task(
                 progress.print_note(f"joey: no patch was written: {why}")
             output.finish(run)
             short = shorten_task_id(task.id, engine.list_task_ids())
-    _print_summary(
-        run,
-        short,
-        progress,
-        refused_count=_print_refusals(run, policy, task, arguments, progress),
-        failed=task.recorder.projection.completion_facts.failed_at_result,
-        is_stored=not arguments.ephemeral,
-    )
+    _print_summary(run, short, progress, task, policy, arguments)
     return ExitCode(run.exit_code)
 
 
@@ -207,12 +199,14 @@ def _print_summary(
     run: RunResult,
     short: str,
     progress: LineWriter,
-    *,
-    refused_count: int,
-    failed: Sequence[FailedCommand],
-    is_stored: bool,
+    task: Task,
+    policy: Unattended,
+    arguments: Namespace,
 ) -> None:
     """The last lines on standard error: what went wrong, what to do, what it cost."""
+    refused_count = _print_refusals(run, policy, task, arguments, progress)
+    failed = task.recorder.projection.completion_facts.failed_at_result
+    is_stored = not arguments.ephemeral
     for command in run.background_commands:
         shown = describe_background_command(command, running="Ended with the run")
         progress.print_note(f"joey: {lower_first(shown)}")
