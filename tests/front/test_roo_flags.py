@@ -14,7 +14,7 @@ from joey.testing.script import Turn, call, fail
 from joey.testing.server import ModelServer
 from tests.front.binary import LIMIT, Joey, reach
 from tests.front.terminal import terminal
-from tests.front.test_conversation import ASK
+from tests.front.test_conversation import ACCEPT, ASK, PROMPT
 
 DONE = Turn(call("attempt_completion", {"result": "Done."}))
 NEW_ID = "0f0e8f5a-5a1c-4d59-9d62-6d1f4e6f0a11"
@@ -86,6 +86,27 @@ async def test_a_new_task_has_the_id_that_the_command_line_gives_it(joey: Joey) 
     assert taken.code != 0
     assert "Traceback" not in taken.err
     assert NEW_ID in taken.err
+
+
+async def test_in_a_conversation_the_given_id_is_that_of_the_first_task_alone(joey: Joey) -> None:
+    flags = ("--create-with-session-id", NEW_ID)
+    async with (
+        ModelServer([DONE, DONE]) as server,
+        terminal(joey, *flags, *reach(server.url), "one") as screen,
+    ):
+        await screen.until(ACCEPT)
+        screen.press("\n")
+        await screen.until(PROMPT)
+        screen.press("/new\n")
+        await screen.until(PROMPT)
+        screen.press("two\n")
+        await screen.until(ACCEPT)
+        screen.press("\n")
+        await screen.until(PROMPT)
+        screen.press("/exit\n")
+        assert await screen.ended() == 0
+    assert len(joey.tasks) == 2
+    assert f"task_{NEW_ID}" in {task.name for task in joey.tasks}
 
 
 @pytest.mark.parametrize(

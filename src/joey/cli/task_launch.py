@@ -72,7 +72,7 @@ async def launch_task(
     if arguments.yes:
         await check_unattended_sandbox(options.settings)
     if earlier is None:
-        task_id = task_id or arguments.create_with_session_id
+        task_id = task_id or take_session_id(arguments)
         started = await engine.start(prompt, images=images, options=options, task_id=task_id)
         return print_startup_warnings(started)
     if not prompt.strip() and policy is not None and earlier.status == TaskState.COMPLETED:
@@ -91,6 +91,13 @@ def take_task_choice(arguments: Namespace) -> bool:
     if is_wanted:
         arguments.resume = None
     return is_wanted
+
+
+def take_session_id(arguments: Namespace) -> str | None:
+    """The id of `--create-with-session-id`, for the first new task alone."""
+    task_id: str | None = arguments.create_with_session_id
+    arguments.create_with_session_id = None
+    return task_id
 
 
 def find_earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | None:

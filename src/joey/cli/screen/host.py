@@ -34,7 +34,7 @@ from joey.cli.notices import (
 from joey.cli.screen import info_cards, session_cards
 from joey.cli.screen.info_cards import summarize_permissions, summarize_sandbox
 from joey.cli.screen.shell_commands import read_stored_output, run_in_shell
-from joey.cli.task_launch import build_task_options, find_earlier_task
+from joey.cli.task_launch import build_task_options, find_earlier_task, take_session_id
 from joey.cli.task_lookup import resolve_workspace_argument, shorten_task_id
 from joey.cli.task_views import describe_rewind, determine_status
 from joey.client.session import Session
@@ -143,7 +143,9 @@ class LocalAppHost:
         options = self._build_new_task_options()
         if self._arguments.yes:
             await check_unattended_sandbox(options.settings)
-        return await self._engine.start(text, images=images, options=self._add_level(options))
+        options = self._add_level(options)
+        task_id = take_session_id(self._arguments)
+        return await self._engine.start(text, images=images, options=options, task_id=task_id)
 
     async def open_task(self, task_id: str) -> Session:
         options = await self._build_resume_options(task_id)
