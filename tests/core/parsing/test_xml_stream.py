@@ -428,3 +428,15 @@ def test_any_text_gives_the_same_reply_at_every_split(
 def test_any_content_without_closing_tags_arrives_as_written(path: str, content: str) -> None:
     text = f"<write_to_file><path>{path}</path><content>\n{content}\n</content></write_to_file>"
     assert only_call(text).input == {"path": path.strip(), "content": content}
+
+
+def test_a_call_within_a_sentence_is_answered_with_how_to_make_it() -> None:
+    reply = assemble_xml(
+        "If you send <execute_command><command>ls</command></execute_command> to it, it lists."
+    )
+    (call,) = reply.calls
+    assert call.problem == (
+        "The call of execute_command was not executed: it stands within a sentence, as if it were"
+        " quoted. To make it, write it again on lines of its own. To quote it, put it in"
+        " backquotes."
+    )

@@ -46,6 +46,8 @@ _CLOSING_MARKS = {
     **_BLOCK_COMMENTS,
     **{mark: mark for mark in _STRINGS},
 }
+_PARAGRAPH_MARKS = frozenset({"<dd", "<li", "<td", "<th"})
+"""Often left open, so they reach to the end of the paragraph at most."""
 _LINE_START_MARKS = frozenset({"/*", *_BLOCK_COMMENTS})
 _MARK_RE = compile_regex(
     "|".join(
@@ -182,7 +184,8 @@ class MarkdownContext:
             and (is_line_start or mark not in _LINE_START_MARKS)
         ):
             self._open_mark = mark
-            self._is_mark_in_line = not is_line_start and mark != "<!--"
+            is_paragraph = mark in _PARAGRAPH_MARKS
+            self._is_mark_in_line = is_paragraph or (not is_line_start and mark != "<!--")
 
     def _end_line(self) -> None:
         fence = _FENCE_RE.match(self._line_head.rstrip("\r")) if self._is_head_whole else None
