@@ -270,6 +270,17 @@ async def test_no_time_means_waiting_to_the_end(
     assert "Exit code: 0" in outcome.text
 
 
+@pytest.mark.parametrize(
+    ("given", "waits_s"), [(120_000, 120), (10_000, 10), (9_999, 9_999), (30, 30), ("60000", 60)]
+)
+async def test_a_timeout_of_hours_is_meant_in_milliseconds(
+    tmp_path: Path, terminal: LocalTerminal, given: float | str, waits_s: float
+) -> None:
+    tool, ctx = ExecuteCommand(), make_context(tmp_path, terminal)
+    prepared = await tool.prepare(tool.parse({"command": "npm start", "timeout": given}), ctx)
+    assert prepared.timeout == waits_s
+
+
 async def test_processes_left_in_the_background_are_reported(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:

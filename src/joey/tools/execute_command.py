@@ -56,6 +56,9 @@ DEFAULT_WAIT_S = 120.0
 """After which a command without a `timeout` goes to the background, unless a limit of the user's
 would kill it."""
 
+MIN_MILLISECONDS = 10_000
+"""A `timeout` from here on is in milliseconds, which other agents' tools take."""
+
 
 class ExecuteCommandParams(Struct, frozen=True):
     command: Annotated[str, Meta(description="The shell command to run.", extra=XML_ONLY)]
@@ -117,7 +120,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
             path=path.display_path if path.path != ctx.files.root else None,
             command=command,
             cwd=path.path,
-            timeout=params.timeout if params.timeout and params.timeout > 0 else None,
+            timeout=_compute_wait_s(params.timeout),
             preamble=_build_preamble(run, ctx),
         )
 
@@ -240,6 +243,12 @@ async def _find_path_claims(
         log.exception("where a command leads could not be found out")
         return [Claim(Access.EXECUTE, path=cwd)], None
     return [*hidden, *outside], inside_paths
+
+
+def _compute_wait_s(timeout: float | None) -> float | None:
+    if timeout is None or timeout <= 0:
+        return None
+    return timeout / 1000 if timeout >= MIN_MILLISECONDS else timeout
 
 
 def get_kill_timeout(command: str, settings: Settings) -> float | None:
