@@ -176,10 +176,11 @@ class XmlCalls:
         return cut_off or describe_unclosed_tag(self._open_call_name, event.unclosed_tag)
 
     def _list_sentence_problems(self) -> list[str | None]:
-        """What is wrong with each call: it stands within a sentence, and so is only quoted."""
+        """What is wrong with each call: it stands within a sentence, and so is only quoted. Calls
+        in one line have the same text before and after them."""
         texts = self._list_texts_around_calls()
-        befores = accumulate(texts[:-1], lambda line, text: (line + text).rpartition("\n")[2])
-        afters = accumulate(texts[:0:-1], lambda line, text: (text + line).partition("\n")[0])
+        befores = accumulate(texts[:-1], _choose_line_edge)
+        afters = accumulate(texts[:0:-1], _choose_line_edge)
         return [
             describe_call_in_sentence(call.name) if is_quoted_in_line(before, after) else None
             for call, before, after in zip(
@@ -211,6 +212,11 @@ class XmlCalls:
             first = names.index(tool)
             problems[first:count] = [describe_quoted_closing(tool, body)] * (count - first)
         return problems
+
+
+def _choose_line_edge(edge: str, text: str) -> str:
+    """The text that ends or begins a line: `text`, unless it has no line break of its own."""
+    return text if "\n" in text else edge
 
 
 def describe_unclosed_tag(tool: str, tag: str) -> str:
