@@ -9,6 +9,8 @@ import pytest
 
 from joey.core.context.condense import APPENDED_INTRODUCTION, CONDENSE_SYSTEM_PROMPT
 from joey.core.models import ToolProtocol
+from joey.testing.script import Turn, call, fail
+from joey.testing.server import ModelServer
 from tests.front.binary import Joey
 from tests.front.local_server import Answer, finish, local_model_server, refuse, say
 from tests.front.test_served_models import props_llamacpp, reach
@@ -84,3 +86,21 @@ async def test_a_window_of_8k_completes_a_task(joey: Joey) -> None:
         assert (joey.workspace / f"part{number}.py").read_text().startswith(f"value_{number} = 2")
     assert model.summaries > 0
     assert model.transcripts == 0
+
+
+async def test_a_reply_limit_that_leaves_no_room_for_the_prompt_is_lowered(joey: Joey) -> None:
+    """A gateway whose window is smaller than that of the model of this name."""
+    refusal = (
+        "This model's maximum context length is 32768 tokens. However, you requested 36889 tokens"
+        " (4889 in the messages, 32000 in the completion). Please reduce the length of the messages"
+        " or completion."
+    )
+    turns = [Turn(fail(400, refusal)), Turn(call("attempt_completion", {"result": "All done."}))]
+    async with ModelServer(turns) as server:
+        flags = ("--provider", "anthropic", "--base-url", server.url, "-m", "claude-sonnet-5-5")
+        env = {**joey.env, "ANTHROPIC_API_KEY": "k"}
+        done = await joey.run("-p", *flags, "do it", env=env)
+        bodies = [request.body for request in server.requests if request.body is not None]
+    assert (done.code, done.out.strip()) == (0, "All done."), done.err
+    assert [body["max_tokens"] <= 32768 // 5 for body in bodies] == [False, True]
+    assert bodies[0]["messages"] == bodies[1]["messages"]

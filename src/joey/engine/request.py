@@ -387,15 +387,15 @@ async def recover_from_overflow(task: Task, window: int | None = None) -> tuple[
     """After the service refused a request as too long, naming its window or not: what the next one
     says after a shorter history. What the estimates got wrong is remembered. Raises Stop: it cannot
     be made shorter."""
-    before = ContextUsage(task).estimated_tokens
+    earlier = ContextUsage(task)
+    before = earlier.estimated_tokens
     if window is not None:
         task.provider.learn_window(window)
     context = ContextUsage(task)
     _ensure_window_large_enough(task, context)
-    if context.estimated_tokens < before and (
-        context.count_request_tokens() <= context.window.soft_limit
-    ):
-        return ()  # the lean form of prompt and tools fits
+    is_changed = (context.estimated_tokens, context.window) != (before, earlier.window)
+    if is_changed and context.count_request_tokens() <= context.window.soft_limit:
+        return ()  # with the lean form of prompt and tools, or a lower limit of the reply, it fits
     context.estimator.record_overflow(before, context.window.size)
     content: tuple[UserBlock, ...] = ()
     last = context.visible_messages[-1]

@@ -98,11 +98,7 @@ class AnthropicRequestBuilder(RequestBuilder):
         self._service_id = identify_service(profile.provider, host)
         self._takes_unsigned_thinking = host != OFFICIAL_HOST and "signature" not in refused
         self._model_id = profile.model or model.id
-        self._parameters = {
-            name: value
-            for name, value in _build_parameters(profile, model, legacy=legacy).items()
-            if name not in refused and value is not None
-        }
+        self._profile = profile
 
     def build_body(self, request: ModelRequest) -> list[bytes]:
         system = self._encode_system_once(request.system_prompt)
@@ -119,7 +115,7 @@ class AnthropicRequestBuilder(RequestBuilder):
     def _select_parameters(self, messages: Sequence[msg.Message]) -> dict[str, Any]:
         """With a budget for thinking, the last reply must begin with thoughts if it made calls; one
         that was made elsewhere does not."""
-        parameters = self._parameters
+        parameters = self._collect_parameters()
         thinking = parameters.get("thinking")
         if isinstance(thinking, dict) and thinking.get("type") == "enabled":
             last = self._get_last_reply(messages)
@@ -127,6 +123,15 @@ class AnthropicRequestBuilder(RequestBuilder):
             if has_calls and not isinstance(last[0], _THOUGHTS):
                 parameters = {k: v for k, v in parameters.items() if k != "thinking"}
         return parameters
+
+    def _collect_parameters(self) -> dict[str, Any]:
+        """Those of the profile and the model, which may turn out to take less than it should."""
+        known = _build_parameters(self._profile, self.model, legacy=self._is_legacy)
+        return {
+            name: value
+            for name, value in known.items()
+            if name not in self._refused and value is not None
+        }
 
     def _get_last_reply(self, messages: Sequence[msg.Message]) -> list[msg.Block]:
         replies = (message for message in reversed(messages) if message.role == "assistant")
@@ -209,7 +214,7 @@ def _replace_images(block: msg.Block, *, images: bool) -> msg.Block:
 
 
 def _build_parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str, Any]:
-    """What stays the same from request to request."""
+    """What does not depend on the conversation."""
     max_tokens = profile.max_tokens or model.max_output_tokens
     thinking: dict[str, Any] | None = None
     if profile.thinking_budget:

@@ -36,9 +36,13 @@ class ConverseRequestBuilder(AnthropicRequestBuilder):
         self, profile: Profile, model: ModelInfo, host: str, refused: frozenset[str] = frozenset()
     ) -> None:
         super().__init__(profile, model, legacy=True, host=host, refused=refused)
-        self._parameters.pop("model", None)  # it is part of the address
-        if effort := self._parameters.pop("output_config", None):
-            self._parameters["outputConfig"] = effort
+
+    def _collect_parameters(self) -> dict[str, Any]:
+        parameters = super()._collect_parameters()
+        parameters.pop("model", None)  # it is part of the address
+        if effort := parameters.pop("output_config", None):
+            parameters["outputConfig"] = effort
+        return parameters
 
     def build_body(self, request: ModelRequest) -> list[bytes]:
         messages = self._conversation_encoder.encode_conversation(request.messages)

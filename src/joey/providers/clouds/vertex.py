@@ -127,8 +127,11 @@ class _VertexRequestBuilder(AnthropicRequestBuilder):
         self, profile: Profile, model: ModelInfo, host: str, refused: frozenset[str]
     ) -> None:
         super().__init__(profile, model, legacy=True, host=host, refused=refused)
-        del self._parameters["model"]  # it is part of the address
-        self._parameters["anthropic_version"] = _API_VERSION
+
+    def _collect_parameters(self) -> dict[str, Any]:
+        parameters = super()._collect_parameters()
+        del parameters["model"]  # it is part of the address
+        return parameters | {"anthropic_version": _API_VERSION}
 
 
 class _TokenResponse(Struct, frozen=True):
