@@ -159,7 +159,7 @@ class ProviderFailureKind(StrEnum):
     RATE_LIMIT = "rate"
     """429: too many requests; waiting helps."""
     OVERLOAD = "overload"
-    """500, 502, 503, 529: the service is in trouble."""
+    """500, 502, 503, 529: the service is having problems."""
     NETWORK = "network"
     """No connection, a time-out, or a connection lost."""
     MALFORMED_STREAM = "malformed"

@@ -35,7 +35,7 @@ _PROVIDER_FAILURE_TEXTS = {
     ProviderFailureKind.OUT_OF_MEMORY: "failed: the server has too little memory for the model",
     ProviderFailureKind.QUOTA: "failed: the account has no credit left",
     ProviderFailureKind.RATE_LIMIT: "failed: the provider gets too many requests; try again",
-    ProviderFailureKind.OVERLOAD: "failed: the provider is in trouble; try again",
+    ProviderFailureKind.OVERLOAD: "failed: the provider is having problems; try again",
     ProviderFailureKind.NETWORK: "failed: the provider was not reached; try again",
     ProviderFailureKind.MALFORMED_STREAM: "failed: the provider's answer was damaged; try again",
     ProviderFailureKind.EMPTY_REPLY: "failed: the model's replies were empty; try again",
