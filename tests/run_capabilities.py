@@ -44,6 +44,7 @@ class FlagEffect(StrEnum):
     BOUNDS = "sets a limit, after which the run ends"
     SPEAKS = "says what the task is, or goes on with one of yours"
     SHOWS = "changes what is shown or kept, and nothing that is allowed"
+    IGNORED = "is accepted for programs that give it, and changes nothing"
 
 
 RUN_FLAGS: dict[str, FlagEffect] = {
@@ -57,14 +58,20 @@ RUN_FLAGS: dict[str, FlagEffect] = {
     "--require-approval": FlagEffect.TIGHTENS,
     "--mode": FlagEffect.TIGHTENS,
     **dict.fromkeys(("--provider", "--model", "--base-url", "--profile"), FlagEffect.CHOOSES),
-    "--protocol": FlagEffect.CHOOSES,
+    **dict.fromkeys(("--protocol", "--api-key", "--reasoning-effort"), FlagEffect.CHOOSES),
     **dict.fromkeys(("--max-turns", "--max-tokens", "--max-tool-calls"), FlagEffect.BOUNDS),
     **dict.fromkeys(("--max-budget-usd", "--max-wall-time"), FlagEffect.BOUNDS),
+    **dict.fromkeys(("--consecutive-mistake-limit", "--exit-on-error"), FlagEffect.BOUNDS),
     **dict.fromkeys(("--prompt-file", "--image", "--system-prompt-file"), FlagEffect.SPEAKS),
     **dict.fromkeys(("--json-schema", "--workspace", "--continue", "--resume"), FlagEffect.SPEAKS),
     **dict.fromkeys(("--fork", "--input-format", "--stdin-prompt-stream"), FlagEffect.SPEAKS),
+    **dict.fromkeys(("--session-id", "--create-with-session-id"), FlagEffect.SPEAKS),
     **dict.fromkeys(
         ("--print", "--output-format", "--plain", "--ephemeral", "--record"), FlagEffect.SHOWS
     ),
-    **dict.fromkeys(("--debug", "--version"), FlagEffect.SHOWS),
+    **dict.fromkeys(
+        ("--debug", "--version", "--output-dir", "--oneshot", "--signal-only-exit"),
+        FlagEffect.SHOWS,
+    ),
+    **dict.fromkeys(("--terminal-shell", "--extension"), FlagEffect.IGNORED),
 }

@@ -38,7 +38,11 @@ FEATURES: dict[str, dict[str, str | None]] = {
     },
     "egress proxy": {"execution.sandbox.network_proxy": "execution.sandbox.sandbox"},
     "permission report": {"cli.commands.permission_audit_report": "cli.commands.permissions"},
-    "Roo's IPC": {"server.ipc": "cli.commands.serve", "server.ipc_protocol": None},
+    "Roo's IPC": {
+        "server.ipc": "cli.commands.serve",
+        "server.ipc_protocol": None,
+        "cli.headless.run_ipc": "cli.headless.run",
+    },
 }
 """The modules of each feature, and the one module outside of it that imports each; None where no
 other does. Settings, rows and names on the wire are declared with all others."""
