@@ -82,6 +82,11 @@ def test_a_misspelt_command_is_not_sent_to_a_model(line: str, meant: str) -> Non
         parse_command_line(line.split())
 
 
+def test_the_address_of_an_mcp_server_without_its_flag_is_answered_with_the_flag() -> None:
+    with pytest.raises(UsageError, match="did you mean `joey mcp add web --url https://example"):
+        parse_command_line(["mcp", "add", "web", "https://example.org/mcp"])
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [

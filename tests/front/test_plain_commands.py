@@ -146,7 +146,7 @@ async def test_what_the_screen_shows_in_cards_is_printed_in_lines(joey: Joey) ->
             "/context": "nothing was said yet",
             "/config": "joey config list",
             "/copy": "/copy works on the screen",
-            "/clear": "a new task",
+            "/clear": "A new task",
             "/permissions": "joey permissions explain",
             "/doctor": "Sandbox: ",
             "/export": "nothing was said yet",

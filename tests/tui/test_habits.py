@@ -41,7 +41,7 @@ async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:
             await shown.send("/status")
             await shown.until("instructions", "CLAUDE.md", "tokens in")
             await shown.send("/clear")
-            await shown.until("a new task")
+            await shown.until("A new task")
         assert len(server.requests) == 1
 
 

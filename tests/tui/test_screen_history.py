@@ -150,7 +150,7 @@ async def test_continue_shows_the_past_and_new_begins_another_task(joey: Joey) -
         async with screen(joey, "-c", *reach(server.url)) as shown:
             await shown.until("› paint the boat", "It is blue.", "what next?")
             await shown.send("/new")
-            await shown.until("a new task")
+            await shown.until("A new task")
             await shown.until_gone("It is blue.")
             await shown.send("something else")
             await shown.until("Fresh.")

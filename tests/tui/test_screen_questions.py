@@ -70,7 +70,7 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
         await shown.until("All done.", "Accept the result")
         assert "allows" not in asked
         await shown.send("/new")
-        await shown.until("a new task", "allows some commands")
+        await shown.until("A new task", "allows some commands")
         await shown.send("/permissions")
         await shown.until(
             "Allowed by you", "command git status", "in this directory, allowed by you"
@@ -103,7 +103,7 @@ async def test_the_edits_of_a_task_are_accepted_with_one_answer(joey: Joey) -> N
         await shown.until("joey asks as your settings say")
         await shown.until_gone("allows edits")
         await shown.send("/new")
-        await shown.until("a new task")
+        await shown.until("A new task")
         await shown.send("another")
         asked = await shown.until("Create c.txt?")
         assert "allows edits" not in asked
@@ -337,7 +337,7 @@ async def test_a_key_accepts_edits_for_the_session_and_a_question_everything(joe
         await shown.answer("y")
         await shown.until("All done.", "Accept the result")
         await shown.send("/new")
-        await shown.until("a new task", "allows edits")
+        await shown.until("A new task", "allows edits")
         await shown.press("BTab")
         await shown.until("Allow everything without asking", "› no, ask as before")
         await shown.press("Down", "Down", "Enter")

@@ -185,7 +185,7 @@ def build_parser(name: str, command: Command) -> CliArgumentParser:
 
 def parse_count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: must be 1 or more")
+        raise argparse.ArgumentTypeError(f"must be 1 or more, not {text!r}")
     return int(text)
 
 
