@@ -49,6 +49,7 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
         ("[]", r"must hold a JSON object"),
         ("[" * 100_000, r"nested too deeply"),
         ('{"maxRetries": "six"}', r"`maxRetries`: Expected `int`, got `str`. Correct it"),
+        ('{"alwaysAllowWrite": "yes"}', r"`alwaysAllowWrite`: This must be true or false. Correct"),
         ('{"allowedCommands": ["a", 5]}', r"`allowedCommands\[1\]`: Expected `str`, got `int`"),
         ('{"terminalOutputPreviewSize": "huge"}', r"`terminalOutputPreviewSize`: This value is"),
     ],

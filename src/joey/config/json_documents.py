@@ -105,6 +105,8 @@ def _explain_wrong_value(error: msgspec.ValidationError, path: Path, within: str
     key = ".".join(filter(None, (within, location)))
     if problem.startswith("Invalid"):  # and names the value
         problem = "This value is not one of those that can be chosen"
+    if problem.startswith("Expected `bool"):
+        problem = "This must be true or false"
     named = f"`{key}`: " if key else ""
     return ConfigError(
         f"{path}: {named}{problem}. Correct it, or remove the key to use the default."

@@ -211,7 +211,8 @@ class RunLimits:
         publish_feedback(task, answer)
         if not answer.approves:
             code = FailureCode.COST_LIMIT if kind == "cost" else FailureCode.TURN_LIMIT
-            self._user_refusal = Failed(code, f"The limit of {count} {kind} is reached.")
+            limit = f"${count}" if kind == "cost" else f"{count} {kind}"
+            self._user_refusal = Failed(code, f"The limit of {limit} is reached.")
             raise RunStopped(self._user_refusal.code, self._user_refusal.message)
         self._spending_at_last_ask = self._total_spending
         return build_feedback_blocks(answer)
