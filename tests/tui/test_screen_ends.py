@@ -190,7 +190,7 @@ async def test_a_screen_that_somebody_else_wrote_over_is_drawn_anew(joey: Joey) 
         await shown.tmux("send-keys", "-t", "joey", "-R")  # forgets what stands there
         await shown.until_gone("What should I do?")
         await shown.press("C-l")
-        await shown.until("Write what shall be done.", "What should I do?", "code · scripted")
+        await shown.until("Describe a task.", "What should I do?", "code · scripted")
 
 
 async def test_a_suspended_screen_comes_back(joey: Joey) -> None:
@@ -201,7 +201,7 @@ async def test_a_suspended_screen_comes_back(joey: Joey) -> None:
         await shown.until("Stopped")
         await shown.until_gone("What should I do?")
         await shown.send("fg")
-        await shown.until("Write what shall be done.", "code · scripted")
+        await shown.until("Describe a task.", "code · scripted")
 
 
 @pytest.mark.requirement("front:screen:ends")
