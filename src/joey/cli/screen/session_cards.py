@@ -34,7 +34,7 @@ def render_status_card(
             instructions = ", ".join(customizations.get_instructions(task.mode).labels)
     facts = {
         "model": f"{status.model} ({provider})" if provider else status.model,
-        "address": describe_endpoint(provider, address).removeprefix("using "),
+        "address": describe_endpoint(provider, address),
         "price": price,
         "directory": status.directory,
         "branch": status.git_branch,
@@ -55,8 +55,6 @@ def render_context_card(task: Task | None) -> list[Piece]:
     system = estimate_text_tokens(runtime.build_system_prompt(mode, task.protocol, working))
     tools = estimate_tools_tokens(runtime.build_tool_specs(mode, task.protocol, working))
     window, used = task.provider.model.context_window, task.usage.context_tokens
-    if 0 < used < system + tools:  # the service counts fewer tokens than the estimate
-        system, tools = (round(part * used / (system + tools)) for part in (system, tools))
     parts = {
         "system prompt": system,
         "tools": tools,
