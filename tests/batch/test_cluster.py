@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from tests.batch.cluster import ClusterFleet, open_cluster
 from tests.batch.fleet import judge, judge_budget, steps
 from tests.counts import daily
 from tests.postgres import get_cluster
+from tests.stores.tcp_cut import open_relay
 
 ITEMS, FAULTS = daily(12, 1000), daily(6, 60)
 COMMANDS = 3
@@ -142,6 +144,33 @@ async def test_a_stopped_worker_runs_and_writes_nothing_when_it_wakes_and_says_w
         assert fleet.query("select count(*) from joey.record") == records
         assert len(fleet.server.requests) == requests
         assert judge(fleet, 2, 2, interrupted=2) == []
+
+
+@pytest.mark.timeout(180)
+async def test_a_worker_that_is_cut_off_for_long_ends_its_commands_and_others_continue(
+    tmp_path: Path,
+) -> None:
+    command = "exec 9>lock; flock -n 9 && touch started && sleep 1000"
+    turns = [Turn(call("execute_command", {"command": command})), RESULT]
+    async with open_cluster(tmp_path, turns) as fleet:
+        items = fleet.write_plain_items(1)
+        await fleet.batch(items, "--no-wait")
+        direct = fleet.url
+        with open_relay(direct) as relay:
+            fleet.url = relay.url
+            worker = await fleet.start_worker()
+            fleet.url = direct
+            await fleet.until(lambda: [*fleet.home.glob("batch-work/*/work/*/started")])
+            relay.cut()
+            _, why = await worker.communicate()
+        assert worker.returncode == 75
+        assert "This process stopped: no contact with" in why.decode()
+        (lock,) = fleet.home.glob("batch-work/*/work/*/lock")
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        ended = await fleet.batch(items)
+        assert ended.code == 0, ended.stderr
+        assert [(line["attempt"], line["status"]) for line in fleet.lines] == [(1, "done")]
 
 
 async def test_an_item_whose_host_is_gone_starts_again_on_another_and_says_so(

@@ -18,6 +18,15 @@ from joey.errors import StoreError
 _BUSY_TIMEOUT_MS = 60_000
 _POOL_CONNECTIONS = 10
 _DATABASE_LOCK = 0x6A6F6571
+_CONNECTION_OPTIONS = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""A server that is cut off is noticed after about 11 seconds, as by the store of tasks."""
 
 
 @contextmanager
@@ -59,7 +68,7 @@ def _open_postgres(url: str) -> sa.Engine:
         address,
         pool_pre_ping=True,
         pool_size=_POOL_CONNECTIONS,
-        connect_args={"connect_timeout": 5, "tcp_user_timeout": 10_000},
+        connect_args=_CONNECTION_OPTIONS,
     )
 
     @event.listens_for(engine, "connect")
