@@ -71,6 +71,27 @@ async def test_always_names_its_rule_and_is_not_asked_again(
     assert [rule["text"] for rule in rules] == ["touch made.txt"]
 
 
+@pytest.mark.requirement("acp:permission", "sandbox:network:answers")
+async def test_hosts_are_shown_whole_and_allowed_by_an_option_of_their_own(
+    joey: Joey, schema: ProtocolSchema | None
+) -> None:
+    hosts = [f"{'a' * 40}{number}.files.example.org" for number in range(3)]
+    command = f"curl --version {' '.join(f'https://{host}/x' for host in hosts)}"
+    fetch = Turn(call("execute_command", {"command": command}))
+    async with (
+        ModelServer([fetch, fetch, done()]) as server,
+        connected(joey, server.url, schema, choosing("hosts", "allow")) as here,
+    ):
+        session = await here.new(joey.workspace)
+        assert await here.prompt(session, "go") == "end_turn"
+        first, second = here.editor.asked
+    label = "Allow, and in this directory always allow the network to " + ", ".join(hosts)
+    assert ("hosts", "allow_always", label) in first["options"]
+    assert "network: off" in first["call"]["content"][-1]["content"]["text"]
+    assert f"network: {hosts[0]}" in second["call"]["content"][-1]["content"]["text"]
+    assert "hosts" not in [option for option, _, _ in second["options"]]
+
+
 async def test_the_edits_of_a_session_are_accepted_with_one_answer(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:

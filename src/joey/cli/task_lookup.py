@@ -5,6 +5,7 @@ Apart from `task_launch`, which loads the engine: commands that only look do wit
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -50,8 +51,14 @@ def shorten_task_id(task_id: str, ids: Iterable[str]) -> str:
 def resolve_workspace_argument(arguments: Namespace) -> Path:
     """Raises UsageError."""
     try:
-        return Path(arguments.workspace or Path.cwd()).resolve()
+        workspace = Path(arguments.workspace or Path.cwd()).resolve()
     except FileNotFoundError as error:
         raise UsageError(
             "the current folder no longer exists; change to another one, or name one with -w"
         ) from error
+    shown = os.fsencode(workspace).decode(errors="replace")
+    if shown != str(workspace):
+        raise UsageError(
+            f"{shown} cannot be used as a workspace: its name is not UTF-8; name another with -w"
+        )
+    return workspace

@@ -69,8 +69,9 @@ class LocalFiles:
             raise WorkspaceError(f"{root} cannot be used as a workspace: {error}") from error
         if not self.root.is_dir():
             raise WorkspaceError(f"{root} is not a folder.")
-        if to_printable(str(self.root)) != str(self.root):
-            raise WorkspaceError(f"{root!r} cannot be used as a workspace: its name is not UTF-8.")
+        shown = to_printable(str(self.root))
+        if shown != str(self.root):
+            raise WorkspaceError(f"{shown} cannot be used as a workspace: its name is not UTF-8.")
         self.ignore_rules = IgnoreRules(self.root)
         self._boundary = boundary or DirectoryBoundary((self.root,))
         self._protected_aliases = [ProtectedAliases(root) for root in self._boundary.roots]
