@@ -1,4 +1,4 @@
-"""The third button of a question on the page."""
+"""Answers on the page that allow more than one call, and taking them back."""
 
 from __future__ import annotations
 
@@ -70,6 +70,53 @@ async def test_the_page_allows_one_command_with_network(
         await button.click()
         await status(at.page).to_contain_text("Result ready")
     assert [response["network"] for response in responses] == [True]
+
+
+@pytest.mark.requirement("sandbox:network:answers")
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+async def test_the_page_allows_a_host_and_takes_it_back(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    fetch = Turn(
+        call("execute_command", {"command": "curl --version https://files.example.org/a.txt"})
+    )
+    async with visit(browser, tmp_path, [fetch, fetch, DONE], "Fetch it", size) as at:
+        page = at.page
+        button = page.get_by_role("button", name="always allow the network to")
+        await expect(button).to_contain_text("files.example.org")
+        await capture_view(page, tmp_path / "hosts.png")
+        await button.click()
+        await expect(page.locator(".ask .why").first).to_contain_text("network: files.example.org")
+        await page.keyboard.press(",")
+        rules = page.locator(".granted li")
+        await expect(rules).to_contain_text("Network to files.example.org")
+        await page.get_by_role("button", name="Revoke: Network to files.example.org").click()
+        await expect(rules).to_contain_text("Nothing yet")
+
+
+@pytest.mark.requirement("always:scope")
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+async def test_what_was_allowed_is_listed_on_the_page_and_can_be_revoked(
+    browser: Browser, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    write = Turn(call("write_to_file", {"path": "b.txt", "content": "x\n"}))
+    async with visit(browser, tmp_path, [TOUCH, write, TOUCH, DONE], "Touch it", size) as at:
+        page = at.page
+        await page.get_by_role("button", name="Always allow in every directory:").click()
+        await expect(page.locator(".ask")).to_contain_text("b.txt")
+        await page.keyboard.press(",")
+        rules, allowed = page.locator(".granted li"), page.get_by_label("Commands that may run")
+        await expect(rules).to_contain_text("Command touch a.txt")
+        await expect(rules).to_contain_text("in every directory, allowed by you on")
+        await expect(allowed).to_have_value("touch a.txt")
+        await rules.scroll_into_view_if_needed()
+        await capture_view(page, tmp_path / "granted.png")
+        await page.get_by_role("button", name="Revoke: Command touch a.txt").click()
+        await expect(rules).to_contain_text("Nothing yet")
+        await expect(allowed).to_have_value("")
+        await page.get_by_role("button", name="Close").click()
+        await page.get_by_role("button", name="Allow", exact=True).click()
+        await expect(page.locator(".ask")).to_contain_text("Run this command?")
 
 
 @pytest.mark.requirement("always:edits")

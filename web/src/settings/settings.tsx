@@ -1,8 +1,9 @@
 // The settings form: auto-approval, limits, custom instructions and profiles.
 
 import { useEffect, useState } from "preact/hooks";
+import { GrantedRuleList } from "./permissions";
 import { ProfileList } from "./profiles";
-import { tryOrToast, sendCommand, connectionState } from "../state/store";
+import { tryOrToast, sendCommand, connectionState, permissionsRevision } from "../state/store";
 import type { Settings } from "../wire/protocol";
 
 interface ApprovalSwitch {
@@ -50,10 +51,11 @@ const LIMIT_FIELDS: [key: string, label: string][] = [
 export function SettingsForm() {
   const [settings, setSettings] = useState<Settings | null>(null);
   const isConnected = connectionState.value === "open";
+  const revision = permissionsRevision.value;
   useEffect(() => {
     if (!isConnected) return;
     void tryOrToast(sendCommand("getConfiguration").then(({ configuration }) => setSettings(configuration)));
-  }, [isConnected]);
+  }, [isConnected, revision]);
   if (settings === null) return <p class="muted">Loading…</p>;
   const saveSetting = (key: string, value: unknown) => {
     const previous = settings;
@@ -124,6 +126,7 @@ export function SettingsForm() {
           ))}
         </div>
       </section>
+      <GrantedRuleList />
       <section>
         <h3>Instructions for every task</h3>
         <label class="field">
@@ -136,7 +139,9 @@ export function SettingsForm() {
         </label>
       </section>
       <ProfileList />
-      <p class="muted small-print">Changes count for tasks that start or resume from now on.</p>
+      <p class="muted small-print">
+        Revoked rules are asked about at once; other changes count for tasks that start or resume from now on.
+      </p>
     </div>
   );
 }

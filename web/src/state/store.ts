@@ -29,6 +29,8 @@ export const activeProfile = signal<string | null>(null);
 /** The mode that new tasks start in. */
 export const defaultMode = signal("code");
 export const isLoading = signal(false);
+/** Rises when rules were revoked, here or by another client. */
+export const permissionsRevision = signal(0);
 
 let socket: ReconnectingSocket | null = null;
 let lastCredential = "";
@@ -210,6 +212,7 @@ function handleEvent(frame: EventFrame): void {
   taskList.applyEvent(frame, welcome.value?.workspace ?? "");
   if (["providerProfileChanged", "modeChanged"].includes(frame.eventName))
     void tryOrToast(loadModesAndProfiles());
+  if (frame.eventName === "permissionsChanged") permissionsRevision.value++;
   const conversation = currentConversation.value;
   if (frame.eventName === "resync") {
     void loadTaskList();

@@ -152,6 +152,17 @@ export interface SlashCommand {
   argumentHint?: string;
 }
 
+/** What runs without a question because the user said so. */
+export interface GrantedRule {
+  setting: "allowedCommands" | "allowedMcpTools" | "sandboxNetwork" | "alwaysAllowWrite";
+  text: string;
+  scope: "task" | "directory" | "everywhere";
+  by?: string;
+  taskId?: string;
+  /** Milliseconds since 1970. */
+  addedAt?: number;
+}
+
 export type Settings = Record<string, unknown>;
 export type Profile = Record<string, unknown>;
 
@@ -308,6 +319,8 @@ export interface CommandResults {
   getRecordings: { sessions: RecordedSession[]; total: number };
   getRecording: RecordedConversation;
   compareRecordedRequests: RecordedComparison;
+  getPermissions: { workspace: string; rules: GrantedRule[] };
+  revokePermission: { revoked: boolean };
   ping: { pong: number };
 }
 
