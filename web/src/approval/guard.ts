@@ -78,21 +78,25 @@ export function usePressGuard(key: string | null, findButtons?: () => Iterable<E
 
 const COVERED = "covered";
 
-/** Where the buttons are, as a text to compare; whether something is on top of one of them. A button
- * that the composer has scrolled out of sight is not covered. */
+/** Where the buttons are, as a text to compare; whether something is on top of one of them. */
 function describePlaces(buttons: Iterable<Element>): string {
   const places: string[] = [];
   for (const button of buttons) {
     const { x, y, width, height } = button.getBoundingClientRect();
-    const middle = { x: x + width / 2, y: y + height / 2 };
-    const top = document.elementFromPoint(middle.x, middle.y);
-    if ((top === null || !button.contains(top)) && isInSight(button, middle.y)) return COVERED;
-    places.push([x, y, width, height].map(Math.round).join(" "));
+    const list = button.closest(".others");
+    if (!isScrolledAway(list, y + height / 2)) {
+      const top = document.elementFromPoint(x + width / 2, y + height / 2);
+      if (top === null || !button.contains(top)) return COVERED;
+    }
+    // Who scrolls the list knows that its buttons move.
+    places.push([x, y + (list?.scrollTop ?? 0), width, height].map(Math.round).join(" "));
   }
   return places.join(", ");
 }
 
-function isInSight(button: Element, y: number): boolean {
-  const sight = button.closest("footer")?.getBoundingClientRect();
-  return sight === undefined || (sight.top <= y && y <= sight.bottom);
+/** Whether this height is out of sight in a list that is scrolled; elsewhere it is no box of its own. */
+function isScrolledAway(list: Element | null, y: number): boolean {
+  if (list === null) return false;
+  const { top, bottom, height } = list.getBoundingClientRect();
+  return height > 0 && (y < top || y > bottom);
 }

@@ -35,7 +35,8 @@ interface AskPanelProps {
 
 export function AskPanel({ view, isBusy, guard, panelRef, onChoose }: AskPanelProps) {
   const suggestions = view.choices.filter((choice) => getChoiceKind(choice) === "suggestion");
-  const buttons = view.choices.filter((choice) => getChoiceKind(choice) !== "suggestion");
+  const buttons = view.choices.filter((choice) => ["primary", "danger"].includes(getChoiceKind(choice)));
+  const others = view.choices.filter((choice) => getChoiceKind(choice) === "other");
   const { text = "", reason = "", confinement = "" } = view;
   const renderChoice = (choice: AskChoice, index: number) => {
     const kind = getChoiceKind(choice);
@@ -46,7 +47,6 @@ export function AskPanel({ view, isBusy, guard, panelRef, onChoose }: AskPanelPr
         disabled={isBusy}
         aria-disabled={!guard.isOpen || !guard.isSettled}
         aria-keyshortcuts={CHOICE_SHORTCUTS[kind]}
-        title={choice.rule}
         onClick={(event) => onChoose(event, choice)}
       >
         {kind === "suggestion" && <kbd>{index + 1}</kbd>} <span>{escapeHiddenChars(choice.label)}</span>
@@ -70,8 +70,9 @@ export function AskPanel({ view, isBusy, guard, panelRef, onChoose }: AskPanelPr
         <div class="suggestions">{suggestions.map(renderChoice)}</div>
       </div>
       <div class="buttons">
-        {buttons.length === 0 && <span class="muted">{view.hint}</span>}
+        {buttons.length + others.length === 0 && <span class="muted">{view.hint}</span>}
         {buttons.map(renderChoice)}
+        {others.length > 0 && <div class="others">{others.map(renderChoice)}</div>}
       </div>
     </section>
   );
