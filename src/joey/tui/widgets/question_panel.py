@@ -22,6 +22,7 @@ from textual.widgets import Input, Static
 
 from joey.core.events import AskOpened
 from joey.core.task_types import Answer, AskChoice, AskKind, AskView, Response
+from joey.core.text import reveal
 from joey.core.tool_calls import get_summary
 from joey.errors import ProviderFailureKind
 from joey.presentation.questions import build_ask_view
@@ -34,6 +35,8 @@ ANSWER_GUARD_S = 0.3
 """So long a question must have been seen before a key can answer it."""
 CLICK_GUARD_S = 0.5
 """The same for a click: the second one of a double click is meant for what was there before."""
+MAX_SHORT_CHARS = 160
+"""The programs of a longer command are listed: it may not all be in view."""
 KEY_SETTLE_S = 0.25
 """So long a digit or letter must stay alone: it may be the beginning of a message."""
 
@@ -61,6 +64,7 @@ class QuestionPanel(Widget, can_focus=True):
     QuestionPanel { height: auto; padding: 0 1; border-top: solid ansi_yellow; }
     QuestionPanel Static { height: auto; }
     QuestionPanel #about { max-height: 8; }
+    QuestionPanel #programs { max-height: 3; }
     QuestionPanel Input { margin-left: 2; display: none; }
     QuestionPanel.speaking Input { display: block; }
     """
@@ -91,6 +95,9 @@ class QuestionPanel(Widget, can_focus=True):
         view = self.ask_view
         summary = render_summary(self.pending_question.ask, view)
         yield Static(self._render_heading("" if view.is_approval else view.hint), id="heading")
+        if view.programs and len(view.text) > MAX_SHORT_CHARS:
+            runs = Text(f"runs {reveal(', '.join(view.programs))}", "bold")
+            yield Static(runs, markup=False, id="programs")
         if summary:
             yield Static(summary, markup=False, id="about")
         if view.reason:
