@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from joey.cli.notices import format_directory
-from joey.cli.screen.host import read_git_branch
 from joey.cli.screen.info_cards import summarize_permissions
+from joey.cli.screen.session_cards import read_git_branch
 from joey.cli.screen.shell_commands import MAX_OUTPUT_READ_BYTES, read_stored_output, run_in_shell
 from joey.core.settings import Settings
 from joey.errors import UserError

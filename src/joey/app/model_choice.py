@@ -25,7 +25,7 @@ from joey.config.profiles import (
     is_same_address,
 )
 from joey.core.redaction import strip_url_credentials
-from joey.core.settings import ModelRoute, Profile, TaskSecrets
+from joey.core.settings import Limits, ModelRoute, Profile, TaskSecrets
 from joey.errors import ConfigError, UntrustedAddressError
 from joey.ports.storage import TaskMetadata
 from joey.providers.catalog import (
@@ -34,6 +34,7 @@ from joey.providers.catalog import (
     find_provider_spec,
     list_model_ids,
 )
+from joey.providers.factory import resolve_model
 
 if TYPE_CHECKING:
     from joey.config.model_catalog import ModelCatalog
@@ -389,3 +390,19 @@ def apply_tuning(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
         field: getattr(read, field) for field, encoded in _TUNING_FIELDS.items() if encoded in given
     }
     return structs.replace(profile, **changes)
+
+
+def is_local_provider(name: str) -> bool:
+    """Whether it runs on the user's own machine, and charges nothing."""
+    return find_provider_spec(name).is_local
+
+
+def require_known_price(profile: Profile, limits: Limits, home: Path) -> None:
+    """A budget that cannot be kept is refused before anything is spent."""
+    if limits.max_cost is None or find_provider_spec(profile.provider).is_local:
+        return
+    if resolve_model(profile, open_model_catalog(home)).prices is None:
+        raise ConfigError(
+            f"The price of {profile.model!r} is not known, so a budget cannot be kept. Limit the"
+            " turns, the tokens or the time instead (--max-turns, --max-tokens, --max-wall-time)."
+        )

@@ -31,7 +31,7 @@ from joey.app.model_choice import (
     choose_model_with_key,
     choose_resumed_model,
     choose_user_model,
-    open_model_catalog,
+    require_known_price,
 )
 from joey.config.config_store import ConfigStore
 from joey.config.home import resolve_home_and_env, resolve_user_home
@@ -67,8 +67,6 @@ from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import ResolvedTaskOptions, StoredTaskState, TaskOptions
 from joey.errors import ConfigError, WorkspaceError
 from joey.ports.storage import TaskMetadata
-from joey.providers.catalog import find_provider_spec
-from joey.providers.factory import resolve_model
 from joey.storage.task_store import TaskSecretFiles
 from joey.workspace.files import LocalFiles
 
@@ -300,22 +298,6 @@ def _check_mode(
         lambda: load_modes(workspace, home, env, settings),
         lambda: open_customizations(workspace, home, env).warnings,
     )
-
-
-def is_local_provider(name: str) -> bool:
-    """Whether it runs on the user's own machine, and charges nothing."""
-    return find_provider_spec(name).is_local
-
-
-def require_known_price(profile: Profile, limits: Limits, home: Path) -> None:
-    """A budget that cannot be kept is refused before anything is spent."""
-    if limits.max_cost is None or find_provider_spec(profile.provider).is_local:
-        return
-    if resolve_model(profile, open_model_catalog(home)).prices is None:
-        raise ConfigError(
-            f"The price of {profile.model!r} is not known, so a budget cannot be kept. Limit the"
-            " turns, the tokens or the time instead (--max-turns, --max-tokens, --max-wall-time)."
-        )
 
 
 def _restrict(

@@ -16,8 +16,7 @@ from joey.app import features
 from joey.app.customizations import is_trusted, load_customizations, load_project_hooks
 from joey.app.known_secrets import build_http_client
 from joey.app.mcp_pool import McpServerPool
-from joey.app.model_choice import find_key_source, open_model_catalog
-from joey.app.options import require_known_price
+from joey.app.model_choice import find_key_source, open_model_catalog, require_known_price
 from joey.app.sandbox import build_boundary, build_sandbox, find_likely_sandbox
 from joey.config.config_store import LiveNetwork
 from joey.config.model_memory import ServedModelStore, ToolSupportStore

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from joey import __version__
 from joey.app.mcp_pool import list_mcp_config_problems
-from joey.app.options import collect_settings_warnings, is_local_provider
+from joey.app.model_choice import is_local_provider
+from joey.app.options import collect_settings_warnings
 from joey.core.events import Event, RequestStarted, TokenUsage
 from joey.core.mcp import McpServer, McpStatus
 from joey.core.models import Prices

@@ -221,7 +221,7 @@ class LocalAppHost:
             mode=(options and options.mode) or settings.mode,
             model="no model yet" if options is None else options.profile.model,
             directory=format_directory(self.workspace),
-            git_branch=read_git_branch(self.workspace),
+            git_branch=session_cards.read_git_branch(self.workspace),
             permissions_text=summarize_permissions(
                 settings,
                 edits_granted=self._approval_level is not ApprovalLevel.ASK,
@@ -518,28 +518,6 @@ class LocalAppHost:
 
 
 _protocol_check: type[Host] = LocalAppHost
-
-
-MAX_GIT_HEAD_CHARS = 1000
-
-
-def read_git_branch(directory: Path) -> str:
-    """The branch that is checked out, read from git's own files; nothing outside a repository."""
-    for candidate in (directory, *directory.parents):
-        if (head := _read_git_head(candidate / ".git")) is not None:
-            reference = head.removeprefix("ref: ").removeprefix("refs/heads/")
-            return reference if head.startswith("ref: ") else reference[:8]
-    return ""
-
-
-def _read_git_head(git: Path) -> str | None:
-    try:
-        if git.is_file():  # a worktree, or a submodule
-            target = git.read_text(encoding="utf-8")[:MAX_GIT_HEAD_CHARS].partition("gitdir: ")[2]
-            git = git.parent / target.strip()
-        return (git / "HEAD").read_text(encoding="utf-8")[:MAX_GIT_HEAD_CHARS].strip()
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def load_custom_commands_and_skills(workspace: Path) -> dict[str, str]:

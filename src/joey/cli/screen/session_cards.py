@@ -17,6 +17,7 @@ from joey.presentation.text import Piece, sanitize, to_one_line
 from joey.tui.app_services import StatusInfo
 
 _MAX_VALUE_CHARS = 200
+_MAX_GIT_HEAD_CHARS = 1000
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -102,3 +103,22 @@ def _render_facts(facts: dict[str, str]) -> Sequence[Piece]:
         if value
         for piece in ((f"\n  {name:{width}}  ", "dim"), (to_one_line(value, 400), ""))
     ]
+
+
+def read_git_branch(directory: Path) -> str:
+    """The branch that is checked out, read from git's own files; nothing outside a repository."""
+    for candidate in (directory, *directory.parents):
+        if (head := _read_git_head(candidate / ".git")) is not None:
+            reference = head.removeprefix("ref: ").removeprefix("refs/heads/")
+            return reference if head.startswith("ref: ") else reference[:8]
+    return ""
+
+
+def _read_git_head(git: Path) -> str | None:
+    try:
+        if git.is_file():  # a worktree, or a submodule
+            target = git.read_text(encoding="utf-8")[:_MAX_GIT_HEAD_CHARS].partition("gitdir: ")[2]
+            git = git.parent / target.strip()
+        return (git / "HEAD").read_text(encoding="utf-8")[:_MAX_GIT_HEAD_CHARS].strip()
+    except (OSError, UnicodeDecodeError):
+        return None
