@@ -23,6 +23,7 @@ from joey.testing.server import ModelServer
 ROOT = Path(__file__).resolve().parent.parent
 SCREENSHOT = ROOT / "docs" / "screen.svg"
 _SIZE = (100, 24)
+_TIMEOUT_S = 60
 _PROMPT = "fix the failing test"
 _MODEL = "claude-sonnet-5-5"
 _LAST_DRAWN = ("Always allow edits", ".strip()", "sandbox", "$0.02")
@@ -80,9 +81,10 @@ async def _draw_task(workspace: Path) -> str:
         host, app = build_app(engine, arguments, _PROMPT, ())
         async with app.run_test(size=_SIZE) as pilot:
             previous = svg = ""
-            while not (_is_complete(svg) and svg == previous):
-                await pilot.pause(0.3)
-                previous, svg = svg, app.export_screenshot(title="joey")
+            async with asyncio.timeout(_TIMEOUT_S):
+                while not (_is_complete(svg) and svg == previous):
+                    await pilot.pause(0.3)
+                    previous, svg = svg, app.export_screenshot(title="joey")
         await host.close()
         return _WEB_FONTS_RE.sub("", svg)
 

@@ -102,7 +102,9 @@ def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
             as_prompt = f"(as a prompt: joey -- help {shlex.quote(word)})"
             raise UsageError(f"there is no command {word!r}{meant} {as_prompt}")
     match argv:
-        case ["mcp", "add", name, str(url), *_] if url.startswith(("http://", "https://")):
+        case ["mcp", "add", name, str(url), *_] if not name.startswith("-") and url.startswith(
+            ("http://", "https://")
+        ):
             raise UsageError(f"did you mean `joey mcp add {name} --url {url}`?")
     if argv and argv[0] in COMMAND_NAMES:
         arguments = COMMAND_PARSERS[argv[0]]().parse_args(argv[1:])

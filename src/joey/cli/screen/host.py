@@ -83,11 +83,11 @@ class LocalAppHost:
         self._new_task_rules = open_rule_store(self.workspace)
         self._approval_level = ApprovalLevel.ASK
         self._sandbox_level: SandboxLevel | None = None
-        self._sandbox_probe = asyncio.ensure_future(self._probe_sandbox())
+        self.sandbox_probe = asyncio.ensure_future(self._probe_sandbox())
 
     async def close(self) -> None:
         await self._file_finder.close()
-        await asyncio.gather(self._sandbox_probe, return_exceptions=True)
+        await asyncio.gather(self.sandbox_probe, return_exceptions=True)
 
     async def _probe_sandbox(self) -> None:
         self._sandbox_level = (await asyncio.to_thread(detect_sandbox)).level
@@ -437,7 +437,7 @@ class LocalAppHost:
                     info_cards.render_mcp_servers_card, self.workspace, mcp
                 )
             case "permissions":
-                await self._sandbox_probe
+                await self.sandbox_probe
                 return await asyncio.to_thread(
                     info_cards.render_permissions_card,
                     task,

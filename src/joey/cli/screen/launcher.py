@@ -90,7 +90,7 @@ def build_app(
     history_path = (
         None if arguments.ephemeral else resolve_joey_home(os.environ) / HISTORY_FILE_NAME
     )
-    return host, JoeyApp(
+    app = JoeyApp(
         host,
         PromptHistory(history_path, host.workspace, KNOWN_SECRETS.redact),
         Startup(
@@ -101,6 +101,8 @@ def build_app(
             should_choose_task=should_choose_task,
         ),
     )
+    host.sandbox_probe.add_done_callback(lambda _: app.call_later(app.refresh_status))
+    return host, app
 
 
 async def _run_until_closed(app: JoeyApp, interruption: Interruption) -> ExitCode:
