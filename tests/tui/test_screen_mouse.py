@@ -10,6 +10,7 @@ import pytest
 
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
+from joey.tui.widgets.question_panel import CLICK_GUARD_S
 from tests.front.binary import Joey, reach
 from tests.tui.headless import screen
 from tests.tui.screens import LEFT, MOVED, PRESSED, RELEASED, WHEEL_DOWN, WHEEL_UP, Screen
@@ -51,8 +52,9 @@ def asking(question: str, *answers: str) -> Turn:
 
 
 async def first_answer(shown: Screen) -> tuple[int, int]:
-    """Where it is, once the question accepts answers and is where it will stay."""
+    """Where it is, once the question accepts clicks and is where it will stay."""
     await shown.until("› 1 Allow")
+    await asyncio.sleep(CLICK_GUARD_S)
     await shown.answer("Down")
     await shown.until("› 2 Reject")
     return await shown.find_text("1 Allow")
