@@ -67,8 +67,9 @@ web: ## build the web page and run its own tests (needs node 20 or newer)
 dist: $(READY) ## build the wheel and the source distribution, and try them on each Python found here
 	@$(BIN)/python -m scripts.release
 
-screenshot: $(READY) ## renew the screenshot of README.md
+screenshot: $(READY) ## renew the images of README.md (the page's needs `make web` and Chromium)
 	@$(BIN)/python -m scripts.screenshot
+	@$(BIN)/python -m scripts.page_screenshot
 
 release: $(READY) ## make a version: make release VERSION=0.2.0 (docs/releasing.md)
 	@test -n "$(VERSION)" || { echo "name the version: make release VERSION=0.2.0"; exit 2; }

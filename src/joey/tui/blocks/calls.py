@@ -47,7 +47,7 @@ from joey.tui.blocks.text import format_duration
 MAX_SUBTASK_MESSAGE_LINES = 8
 MAX_COMPACT_ROW_CHARS = 400
 _INDENT: Spans = (("  ", ""),)
-_MIN_DISPLAYED_DURATION_S = 1.0
+MIN_DISPLAYED_DURATION_S = 1.0
 
 
 class CallBlock(Block):
@@ -153,7 +153,7 @@ class CommandBlock(CallBlock):
             yield from super()._build_footer_parts(expanded=expanded)
             return
         end, seconds = describe_command_exit(self.row), self._duration_s
-        took = format_duration(seconds) if seconds >= _MIN_DISPLAYED_DURATION_S else ""
+        took = format_duration(seconds) if seconds >= MIN_DISPLAYED_DURATION_S else ""
         if outcome := " · ".join(filter(None, (end, took))):
             failed = self.row.exit_code or self.row.signal
             yield WrappedLine([("  └ ", "muted"), (outcome, "error" if failed else "muted")], 4)
