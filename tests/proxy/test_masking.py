@@ -144,6 +144,20 @@ def test_forms_are_masked(cuts: list[int]) -> None:
     assert feed(FormMasker(), b"a=b", []) == b"a=b"
 
 
+@given(st.lists(st.integers(0, 260)))
+def test_parts_of_multipart_forms_are_masked(cuts: list[int]) -> None:
+    head = b"--B b\r\nContent-Disposition: form-data; "
+    body = (
+        head + b'name="api_key"\r\n\r\nse\r\ncret--B b\r\n'
+        b"--B b\r\ncontent-disposition: form-data; filename=key; name=purpose\r\n\r\nkey=a\r\n"
+        + head
+        + b'name="token"\r\nContent-Type: text/plain\r\n\r\nabc\r\n--B b--\r\n'
+    )
+    kept = body.replace(b"se\r\ncret--B b", b"**\r\n*********").replace(b"\nabc\r", b"\n***\r")
+    masker = make_body_masker('multipart/form-data; boundary="B b"; charset=utf-8')
+    assert feed(masker, body, cuts) == kept
+
+
 def test_targets_and_headers_are_masked() -> None:
     assert mask_target(b"/v1/key=a?key=abc&alt=sse#x") == b"/v1/key=a?key=***&alt=sse#x"
     assert mask_target(b"/v1/messages") == b"/v1/messages"

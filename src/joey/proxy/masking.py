@@ -37,6 +37,12 @@ _UNFINISHED_FIELD_RE = compile_regex(
 )
 _STRING_REST_RE = compile_regex(rb'(?:[^"\\]|\\.)*+', re.DOTALL)
 _ESCAPE_RE = compile_regex(r"\\u00([0-9A-Fa-f]{2})")
+_MULTIPART_RE = compile_regex(
+    r"\s*multipart/form-data\b.*?\bboundary=\"?([^\";,]{1,200})", re.IGNORECASE
+)
+_PART_NAME_RE = compile_regex(rb"content-disposition:.*?\bname=\"?([^\";\r\n]*)", re.IGNORECASE)
+_LINE_RE = compile_regex(rb"[^\n]*\n|[^\n]+")
+_VALUE_RE = compile_regex(rb"[^\r\n]")
 _SPACE_RE = compile_regex(rb"[ \t\r\n]+")
 
 
@@ -72,6 +78,8 @@ def make_body_masker(content_type: str) -> BodyMasker:
     """For a body of this type, or of JSON that is not declared to be."""
     if "x-www-form-urlencoded" in content_type.lower():
         return FormMasker()
+    if multipart := _MULTIPART_RE.match(content_type):
+        return MultipartMasker(multipart[1].encode("latin-1"))
     return JsonMasker()
 
 
@@ -98,6 +106,35 @@ class FormMasker:
                 self._name = (self._name + token)[:_MAX_NAME_BYTES]
                 found += token
         return bytes(found)
+
+
+class MultipartMasker:
+    """Values of a form in parts: lines of `--BOUNDARY`, header fields, an empty one, the value."""
+
+    def __init__(self, boundary: bytes) -> None:
+        self._ends = (b"--" + boundary + b"\r\n", b"--" + boundary + b"--\r\n")
+        self._line = b""
+        """The beginning of the line that has not ended yet."""
+        self._is_head = self._is_secret = False
+
+    def feed(self, data: bytes) -> bytes:
+        return b"".join(map(self._feed_line, _LINE_RE.findall(data)))
+
+    def _feed_line(self, piece: bytes) -> bytes:
+        """The rest of a line, or a part of it."""
+        line = self._line + piece
+        is_whole = piece.endswith(b"\n")
+        self._line = b"" if is_whole else line[:_MAX_NAME_BYTES]
+        if is_whole and line in self._ends:
+            self._is_head, self._is_secret = True, False
+        elif is_whole and self._is_head:
+            self._is_head = line != b"\r\n"
+            if name := _PART_NAME_RE.match(line):
+                self._is_secret = is_secret_name(name[1].decode("latin-1"))
+        elif self._is_secret and not self._is_head:
+            may_be_end = any(end.startswith(line) for end in self._ends)
+            return piece if may_be_end else _VALUE_RE.sub(_MASK, piece)
+        return piece
 
 
 class _JsonState(Enum):
