@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ConfigError
+from joey.proxy.access import AccessRefusal, ProxyAccess
 from joey.proxy.exchange import Wire
 from joey.proxy.http_messages import parse_request_head
 from joey.proxy.routes import Routes, make_upstream
@@ -71,6 +72,8 @@ async def test_a_request_with_two_hosts_or_none_is_refused(proxy: Proxy) -> None
     [
         {"Host": "127.0.0.1:PORT"},
         {"Host": "[::1]:PORT"},
+        {"Host": "localhost"},
+        {"Host": "localhost:9000"},
         {"Origin": "http://localhost:5173"},
         {"Origin": "http://127.0.0.1:3000", "Sec-Fetch-Site": "same-site"},
         {"Sec-Fetch-Site": "none"},
@@ -102,6 +105,27 @@ async def test_the_token_is_needed_in_the_path_or_a_header(guarded: Proxy) -> No
         assert await send(guarded.port, request, len(OK)) == OK
     found = await guarded.wait_for_recorded(2)
     assert {each.exchange.path for each in found} == {"/v1/messages"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "target", "expected"),
+    [
+        ("Host: host.docker.internal:7801\r\n", f"/~{TOKEN.value}/v1/models", b"/v1/models"),
+        ("Host: 10.0.0.5:7801\r\n", f"/~{TOKEN.value}/v1/models", b"/v1/models"),
+        ("Host: evil.example\r\n", "/v1/models", AccessRefusal.NO_TOKEN),
+        (
+            "Host: box:7801\r\nOrigin: http://evil.example\r\n",
+            f"/~{TOKEN.value}/v1/models",
+            AccessRefusal.FOREIGN,
+        ),
+    ],
+)
+def test_other_machines_come_by_any_name_with_the_token(
+    fields: str, target: str, expected: bytes | AccessRefusal
+) -> None:
+    access = ProxyAccess(TOKEN, is_remote=True)
+    head = parse_request_head(f"GET {target} HTTP/1.1\r\n{fields}"[:-2].encode())
+    assert access.check(head) == expected
 
 
 async def test_the_token_is_neither_passed_on_nor_recorded(tmp_path: Path) -> None:

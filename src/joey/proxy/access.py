@@ -2,7 +2,7 @@
 
 A web page must not use it: a browser says in `Origin` which page asks, or in `Sec-Fetch-Site` that
 one from elsewhere loads an image or a script, and after DNS rebinding `Host` is not a name of this
-machine.
+machine. The port in `Host` may be another one, that of a tunnel to the proxy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from joey.core.text import compile_regex
 from joey.proxy.http_messages import RequestHead
-from joey.server.auth import LOOPBACK_HOSTS, OriginPolicy, Token
+from joey.server.auth import LOOPBACK_HOSTS, Token
 
 TOKEN_HEADER = "x-joey-token"
 _LOCAL_NAMES = frozenset(name.strip("[]") for name in LOOPBACK_HOSTS)
@@ -29,18 +29,14 @@ class AccessRefusal(Enum):
 
 
 class ProxyAccess(Struct, frozen=True):
-    policy: OriginPolicy
     token: Token | None = None
     """What every request must carry, in its path or a header."""
+    is_remote: bool = False
+    """Clients come from other machines, by any name of this one; the token keeps pages away."""
 
     def check(self, head: RequestHead) -> bytes | AccessRefusal:
         """The request's target without the token, or why the request is refused."""
-        fields = [
-            (name.lower().encode("ascii"), value.encode("latin-1"))
-            for name, value in head.headers
-            if not (name.lower() == "origin" and _is_local_origin(value))
-        ]
-        if self.policy.find_refusal_reason(fields) is not None or _is_foreign_load(head):
+        if not self._is_expected(head):
             return AccessRefusal.FOREIGN
         if self.token is None:
             return head.target
@@ -52,16 +48,19 @@ class ProxyAccess(Struct, frozen=True):
             return head.target
         return AccessRefusal.NO_TOKEN
 
+    def _is_expected(self, head: RequestHead) -> bool:
+        hosts, origins = head.get_all("host"), head.get_all("origin")
+        if len(hosts) != 1 or not (self.is_remote or _is_local(f"http://{hosts[0]}")):
+            return False
+        if not origins:
+            sites = {site.strip().lower() for site in head.get_all("sec-fetch-site")}
+            return sites <= _OWN_SITES
+        own = f"http://{hosts[0]}".lower()
+        return all(_is_local(origin) or origin.lower() == own for origin in origins)
 
-def _is_foreign_load(head: RequestHead) -> bool:
-    """Of a page that a browser names no origin for."""
-    sites = {site.strip().lower() for site in head.get_all("sec-fetch-site")}
-    return not head.get_all("origin") and not sites <= _OWN_SITES
 
-
-def _is_local_origin(origin: str) -> bool:
-    """A page of a server on this machine."""
+def _is_local(url: str) -> bool:
     try:
-        return urlsplit(origin.strip().lower()).hostname in _LOCAL_NAMES
+        return urlsplit(url.strip().lower()).hostname in _LOCAL_NAMES
     except ValueError:
         return False

@@ -27,7 +27,6 @@ from joey.proxy.http_messages import (
 )
 from joey.proxy.playback import Playback, ReceivedRequest, Refusal
 from joey.proxy.server import LOOPBACK
-from joey.server.auth import build_origin_policy
 
 _MAX_BODY_BYTES = 256 * 1024 * 1024
 _READ_BYTES = 256 * 1024
@@ -72,7 +71,7 @@ async def run_playback_server(
             " --port."
         ) from error
     port = server.sockets[0].getsockname()[1]
-    access = ProxyAccess(build_origin_policy(LOOPBACK, port, tls=False))
+    access = ProxyAccess()
     try:
         await server.start_serving()
         yield f"http://{LOOPBACK}:{port}"

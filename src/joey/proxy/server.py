@@ -16,7 +16,7 @@ from joey.proxy.client_connection import ProxiedConnection, ProxyServices
 from joey.proxy.recorder import ExchangeRecorder
 from joey.proxy.routes import Routes
 from joey.proxy.upstream_connection import UpstreamConnector
-from joey.server.auth import Token, build_origin_policy
+from joey.server.auth import Token
 
 DEFAULT_PORT = 7801
 LOOPBACK = "127.0.0.1"
@@ -56,11 +56,10 @@ async def run_proxy_server(
             " with --port."
         ) from error
     port = server.sockets[0].getsockname()[1]
-    policy = build_origin_policy(host, port, tls=False, any_address=options.allow_remote)
     services.append(
         ProxyServices(
             routes,
-            ProxyAccess(policy, options.token),
+            ProxyAccess(options.token, options.allow_remote),
             recorder,
             UpstreamConnector(os.environ),
             options.keeps_encoding,
