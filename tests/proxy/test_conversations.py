@@ -91,6 +91,12 @@ def test_short_reply_that_many_models_give_joins_nothing(tmp_path: Path) -> None
     assert list_kinds(recordings) == [[RequestKind.FIRST], [RequestKind.FIRST]]
 
 
+def test_edited_message_before_a_short_reply_stays_in_its_session(tmp_path: Path) -> None:
+    edited = go_on([("user", "Tidy the docs, please.")], "Done.", "Thanks")
+    recordings = record(tmp_path, [(ASKED, "Done."), (edited, "Welcome.")])
+    assert list_kinds(recordings) == [[RequestKind.FIRST, RequestKind.EDITED]]
+
+
 def test_retry_after_an_error_belongs_to_the_same_session(tmp_path: Path) -> None:
     request = build_request(CHAT_PATH, ASKED)
     error = {"error": {"message": "Slow down."}}

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from hashlib import sha256
 
 from msgspec import Struct
 
+from joey.core.edits.line_document import count_common_ends
 from joey.core.text import compile_regex
 from joey.proxy.exchange import Exchange
 from joey.proxy.request_blocks import BlockKind, ModelRequestBody, PromptBlock, list_texts
@@ -27,8 +28,10 @@ from joey.proxy.request_blocks import BlockKind, ModelRequestBody, PromptBlock, 
 _SIDE_WINDOW_MS = 60_000
 _MIN_QUOTED_CHARS = 3
 _MIN_TEXT_MARK_CHARS = 16
-"""A shorter reply, such as `Done.`, is the same in many conversations."""
+"""A shorter reply, such as `Done.`, is the same in many conversations: it counts after much the
+same question."""
 _MAX_SQL_VALUES = 500
+_MAX_REPLIED = 16
 _PROMPT_CHARS = 1000
 _MAX_SIDE_MESSAGES = 2
 """Of a request for a title or the like; one that is longer is a conversation."""
@@ -151,29 +154,52 @@ class ConversationFinder:
 
     def _find_shared_reply(self) -> Placement | None:
         """The latest request whose reply this one contains."""
-        marks = {mark for block in self._messages for mark in block.reply_marks}
-        marks = {mark for mark in marks if _is_telling(mark)}
-        if self._request.continued_reply:
-            marks.add(self._request.continued_reply)
-        best: tuple[int, int, RequestKind] | None = None
-        ordered = sorted(marks)
-        for start in range(0, len(ordered), _MAX_SQL_VALUES):
-            part = ordered[start : start + _MAX_SQL_VALUES]
-            row = self._connection.execute(
-                "SELECT e.id, e.session, e.kind FROM reply r JOIN exchange e ON e.id = r.exchange"
-                f" WHERE r.mark IN ({','.join('?' * len(part))}) AND e.user_agent = ?"
-                " AND (e.at, e.id) < (?, ?) ORDER BY e.at DESC, e.id DESC LIMIT 1",
-                (*part, self._exchange.user_agent, self._exchange.at, self._exchange.id),
-            ).fetchone()
-            if row is not None and (best is None or row[0] > best[0]):
-                best = row
-        if best is None:
+        found = self._find_replied()
+        if found is None:
             return None
-        number, session, kind = best
+        number, session, kind = found
         if self._request.continued_reply and kind != RequestKind.SIDE:
             return Placement(session, number, RequestKind.NEXT)
         is_side = kind == RequestKind.SIDE or self._differs_in_prompt(number)
         return Placement(session, number, RequestKind.SIDE if is_side else RequestKind.EDITED)
+
+    def _find_replied(self) -> tuple[int, int, RequestKind] | None:
+        """Its number, session and kind."""
+        marks = {self._request.continued_reply} - {""}
+        questions: dict[str, PromptBlock] = {}
+        """By marks of short replies."""
+        for question, block in zip((None, *self._messages), self._messages, strict=False):
+            telling = set(filter(_is_telling, block.reply_marks))
+            marks |= telling
+            if question is not None:
+                questions |= dict.fromkeys(block.reply_marks - telling, question)
+        if replied := self._list_replied(marks):
+            return replied[0][:3]
+        for number, session, kind, mark in self._list_replied(questions.keys()):
+            other = self._load_request(number)
+            if other is None or not other.messages or self._differs_in_prompt(number):
+                continue
+            if _is_much_the_same(other.messages[-1].text, questions[mark].text):
+                return number, session, kind
+        return None
+
+    def _list_replied(self, marks: Iterable[str]) -> list[tuple[int, int, RequestKind, str]]:
+        """Requests whose replies have one of these marks: the latest first."""
+        found: list[tuple[int, int, RequestKind, str]] = []
+        ordered = sorted(marks)
+        for start in range(0, len(ordered), _MAX_SQL_VALUES):
+            part = ordered[start : start + _MAX_SQL_VALUES]
+            found += self._connection.execute(
+                "SELECT e.id, e.session, e.kind, r.mark"
+                " FROM reply r JOIN exchange e ON e.id = r.exchange"
+                f" WHERE r.mark IN ({','.join('?' * len(part))}) AND e.user_agent = ?"
+                " AND (e.at, e.id) < (?, ?) ORDER BY e.at DESC, e.id DESC LIMIT ?",
+                (
+                    *(*part, self._exchange.user_agent),
+                    *(self._exchange.at, self._exchange.id, _MAX_REPLIED),
+                ),
+            ).fetchall()
+        return sorted(found, reverse=True)
 
     def _place_in_keyed_session(self, key: str, continued: Placement | None) -> Placement:
         row = self._connection.execute("SELECT id FROM session WHERE key = ?", (key,)).fetchone()
@@ -263,6 +289,11 @@ def _collect_leading_marks(messages: Sequence[PromptBlock]) -> frozenset[str]:
             break
         marks |= block.reply_marks
     return frozenset(marks)
+
+
+def _is_much_the_same(one: str, other: str) -> bool:
+    """Whether an edit has kept half of a message."""
+    return 2 * sum(count_common_ends(one, other)) >= max(len(one), len(other))
 
 
 def _is_telling(mark: str) -> bool:
