@@ -132,7 +132,7 @@ async def test_serve_prints_its_address_and_names_what_differs(tmp_path: Path) -
     text = json.loads(body)["error"]["message"]
     character = SYSTEM.index("0. ")
     assert f"recorded 1.1 in block {len(TOOLS)} (system), character {character}:" in text
-    assert "15:09:20" in text and "15:09:21" in text
+    assert "15:09:20" in text and "15:09:21" in text and "--loose" in text
     assert "refused: This request differs" in stderr.decode()
 
 

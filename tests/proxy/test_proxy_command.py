@@ -132,6 +132,12 @@ async def test_a_run_names_models_without_a_price(tmp_path: Path) -> None:
     assert "1 request recorded, $0.0000 without my-model, whose price is not known" in ended.stderr
 
 
+async def test_a_run_without_requests_says_what_the_program_did_not_use(tmp_path: Path) -> None:
+    book = str(tmp_path / "b.sqlite")
+    ended = await run_joey("proxy", "run", "--db", book, "--", sys.executable, "-c", "")
+    assert "no request was recorded, $0.0000: the program did not use ANTHROPIC" in ended.stderr
+
+
 async def test_a_run_ends_as_its_program_does(tmp_path: Path) -> None:
     book = ("--db", str(tmp_path / "b.sqlite"))
     killed = await run_joey("proxy", "run", *book, "--", "sh", "-c", "kill -9 $$")

@@ -26,7 +26,10 @@ _INSTRUCTIONS: Mapping[str, str] = {
     "cline": "# Settings > API Provider > Use custom base URL:\n{url}",
     "roo": "# Settings > Providers > Use custom base URL:\n{url}",
     "aider": "ANTHROPIC_API_BASE={url} OPENAI_API_BASE={url}/v1 aider",
-    "joey": "joey --base-url {url}",
+    "joey": (
+        "# Without a proxy: joey --record. Where the profile has no address of its own:\n"
+        "ANTHROPIC_BASE_URL={url} OPENAI_BASE_URL={url}/v1 joey"
+    ),
 }
 CLIENT_NAMES = tuple(_INSTRUCTIONS)
 

@@ -76,7 +76,8 @@ class Playback:
         same = [each for each in candidates if _is_same(each.request, request)]
         if same:
             return self._take(same)
-        return Refusal(400, self._describe_difference(candidates, request))
+        difference = self._describe_difference(candidates, request)
+        return Refusal(400, f"{difference} (with --loose, it would be answered)")
 
     def _find_other_answer(self, method: str, target: str) -> FixtureExchange | Refusal:
         others = [e for e in self._played if e.request is None and e.exchange.method == method]

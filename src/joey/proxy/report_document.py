@@ -103,9 +103,8 @@ _REASONS = {
 }
 
 
-def format_time(at_ms: int) -> str:
-    moment = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
+def format_time(at_ms: int, layout: str = "%Y-%m-%d %H:%M:%S") -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime(layout)
 
 
 def _count(number: int, noun: str) -> str:
@@ -154,7 +153,7 @@ def _build_session_section(details: ReportDetails) -> Section:
     rows = (
         (
             str(each.id),
-            format_time(each.first),
+            format_time(each.first, "%Y-%m-%d %H:%M"),
             each.client,
             each.model,
             f"{each.requests:,}",
@@ -301,7 +300,7 @@ def _build_turn_table(turns: tuple[TurnMeasurement, ...]) -> Table:
     rows = (
         (
             each.turn.name,
-            format_time(each.at)[-8:],
+            format_time(each.at, "%H:%M:%S"),
             each.turn.kind.value,
             "" if each.first_byte_ms is None else f"{each.first_byte_ms:,.0f}",
             f"{each.seconds:.1f}",

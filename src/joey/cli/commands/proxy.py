@@ -92,6 +92,12 @@ async def _record_program(arguments: Namespace) -> int:
 
 def _describe_expenses(expenses: Expenses) -> str:
     count = expenses.requests
+    if not count:
+        return (
+            "no request was recorded, $0.0000: the program did not use ANTHROPIC_BASE_URL or"
+            " OPENAI_BASE_URL. joey proxy env CLIENT shows how to point clients here; joey itself"
+            " records with --record"
+        )
     text = f"{count} request{'' if count == 1 else 's'} recorded, ${expenses.dollars:.4f}"
     if expenses.models_without_price:
         text += f" without {', '.join(expenses.models_without_price)}, whose price is not known"

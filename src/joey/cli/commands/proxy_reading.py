@@ -7,8 +7,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import (
     emit,
@@ -22,6 +20,7 @@ from joey.cli.output import (
 from joey.core.text import sanitize, to_one_line
 from joey.presentation.text import get_terminal_width, wrap
 from joey.proxy.cache_misses import CacheInspector, MissReason
+from joey.proxy.exchange import Exchange
 from joey.proxy.recordings import RecordedSession, RecordedTurn, Recordings
 from joey.proxy.report import build_report
 from joey.proxy.report_document import (
@@ -32,9 +31,10 @@ from joey.proxy.report_document import (
     format_time,
 )
 from joey.proxy.report_formats import render_html, render_markdown
-from joey.proxy.request_blocks import BlockKind
+from joey.proxy.request_blocks import BlockKind, list_texts
 
 _MAX_TITLE_CHARS = 200
+_TIME_COLUMN = 1
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
 _NOTHING = (
     "nothing is recorded here yet; `joey proxy run -- claude` records a program, and joey proxy"
@@ -75,7 +75,7 @@ def _align_columns(
     if get_terminal_width(sys.stdout) is None:
         return format_columns(heading, rows)
     first, *rest = _align_right([heading, *rows], numeric)
-    head, *lines = format_columns(first, rest, numeric)
+    head, *lines = format_columns(first, rest, {_TIME_COLUMN, *numeric})
     return [_style(head, _BOLD), *lines]
 
 
@@ -96,7 +96,7 @@ def _style(text: str, code: int) -> str:
 def _build_session_row(session: RecordedSession) -> tuple[str, ...]:
     return (
         str(session.id),
-        format_time(session.first),
+        format_time(session.first, "%Y-%m-%d %H:%M"),
         session.client,
         session.model,
         str(session.requests),
@@ -146,8 +146,8 @@ def _build_turn_object(recordings: Recordings, turn: RecordedTurn) -> dict[str, 
         "state": exchange.state,
         "client": turn.client,
         "model": turn.model,
-        "firstByteMs": exchange.first_byte_ms,
-        "seconds": exchange.seconds,
+        "firstByteMs": exchange.first_byte_ms and round(exchange.first_byte_ms, 3),
+        "seconds": round(exchange.seconds, 6),
         "usage": usage
         and {
             "input": usage.input - usage.cache_reads - usage.cache_writes,
@@ -192,9 +192,7 @@ def _iter_parts(
     chosen = ("system", "tools", "blocks", "request", "response", "timing")
     flags = {name for name in chosen if getattr(arguments, name)}
     if not flags:
-        fields = _build_turn_object(recordings, turn)
-        shown = {name: value for name, value in fields.items() if value is not None}
-        yield [f"{name + ':':<13}{_format_value(value)}" for name, value in shown.items()]
+        yield [f"{name + ':':<10}{fact}" for name, fact in _iter_facts(turn, exchange)]
     if "request" in flags:
         yield [f"{exchange.method} {exchange.path}"]
         yield [f"{name}: {value}" for name, value in exchange.request_headers]
@@ -210,7 +208,7 @@ def _iter_parts(
             opening = to_one_line(block.text, 80)
             yield [f"{number:>4}  {block.kind:<8} {block.role:<10} {block.size:>9,}  {opening}"]
         elif not flags and block is request.blocks[-1]:
-            yield ["", f"--- {block.role}", block.text]
+            yield ["", f"--- {block.role}", "\n".join(list_texts(block)) or block.text]
     if "response" in flags or not flags:
         reply = recordings.reply(turn, request)
         yield ["", "--- reply", reply.text]
@@ -219,8 +217,25 @@ def _iter_parts(
             yield [reply.error]
 
 
-def _format_value(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _iter_facts(turn: RecordedTurn, exchange: Exchange) -> Iterator[tuple[str, str]]:
+    yield "request", f"{turn.name}, {exchange.method} {exchange.path} ({exchange.wire})"
+    if turn.model:
+        yield "client", turn.client
+        yield "model", turn.model
+    first_byte = exchange.first_byte_ms
+    wait = "" if first_byte is None else f", first byte after {first_byte:,.0f} ms"
+    yield (
+        "response",
+        f"{exchange.status or 'none'}, {exchange.state}, {exchange.seconds:.1f} s{wait}",
+    )
+    if usage := turn.usage:
+        fresh = usage.input - usage.cache_reads - usage.cache_writes
+        cached = f"{usage.cache_reads:,} from the cache, {usage.cache_writes:,} written to it"
+        yield "tokens", f"{fresh:,} in, {cached}, {usage.output:,} out, {format_dollars(turn.cost)}"
+    if turn.call_format:
+        yield "calls", turn.call_format
+    if turn.error:
+        yield "error", turn.error
 
 
 def show_difference(recordings: Recordings, arguments: Namespace) -> ExitCode:
