@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ from joey.errors import StoreError
 from joey.proxy.body_pieces import cut_body
 from joey.proxy.book import Book, open_book
 from joey.proxy.exchange import Exchange, ExchangeState, Tick, Wire
+from joey.proxy.filing import open_filed_book
+from joey.proxy.spool import FrameKind, SpoolDirectory, SpooledEnd, SpooledHead, get_spool_root
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -86,6 +89,34 @@ def test_the_exchange_of_a_spool_file_is_filed_once(tmp_path: Path) -> None:
         assert book.add(an_exchange(), b"x", spool="a/1") == 1
         assert book.add(an_exchange(), b"x", spool="a/1") is None
         assert len(list(book.exchanges())) == 1
+
+
+@pytest.mark.parametrize(
+    ("damaged", "expected"),
+    [
+        (FrameKind.OPEN, []),
+        (FrameKind.RESPONSE_HEAD, [(ExchangeState.CUT_KILLED, 0)]),
+        (FrameKind.END, [(ExchangeState.CUT_KILLED, 200)]),
+    ],
+)
+def test_a_spool_that_a_power_cut_damaged_is_filed_as_far_as_it_is_readable(
+    tmp_path: Path, damaged: FrameKind, expected: list[tuple[ExchangeState, int]]
+) -> None:
+    path = tmp_path / "book.sqlite"
+    directory = SpoolDirectory(get_spool_root(path), "1-1")
+    spool = directory.create_file(1)
+    for kind, value in (
+        (FrameKind.OPEN, an_exchange()),
+        (FrameKind.RESPONSE_HEAD, SpooledHead(200, (), is_framed=False)),
+        (FrameKind.END, SpooledEnd(ExchangeState.DONE)),
+    ):
+        data = msgspec.json.encode(value)
+        spool.write(kind, 1.0, bytes(len(data)) if kind is damaged else data)
+    spool.close()
+    directory.close()
+    with open_filed_book(path) as book:
+        assert [(each.state, each.status) for each in book.exchanges()] == expected
+    assert not directory.path.exists()
 
 
 def test_forgotten_exchanges_leave_no_bytes(tmp_path: Path) -> None:

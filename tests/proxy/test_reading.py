@@ -176,6 +176,13 @@ async def test_missing_empty_and_damaged_books_have_their_own_errors(tmp_path: P
         assert "damaged" in damaged.stderr or "cannot be used" in damaged.stderr
 
 
+async def test_list_names_requests_that_are_no_conversation(tmp_path: Path) -> None:
+    book = tmp_path / "book.sqlite"
+    open_recordings(book, [{"method": "GET", "path": "/v1/models"}]).book.close()
+    ended = await run_joey("proxy", "list", "--db", str(book))
+    assert "no conversation is recorded; joey proxy show 0: 1 request" in ended.stderr
+
+
 def test_hostile_content_is_only_text_in_pages(tmp_path: Path) -> None:
     tools = tuple({**tool, "name": f"{tool['name']}{HOSTILE}"} for tool in TOOLS)
     system = f"# {HOSTILE}\n{SYSTEM}"

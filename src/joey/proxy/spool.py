@@ -135,12 +135,12 @@ def iter_frames(
 ) -> Iterator[Frame]:
     """Frames of these kinds, from the beginning. Of a last one that was written in part, what is
     there counts if it is part of a body. Raises OSError."""
-    offset = 0
+    offset, file_size = 0, os.fstat(file.fileno()).st_size
     while len(header := os.pread(file.fileno(), _FRAME.size, offset)) == _FRAME.size:
         size, kind, ms = _FRAME.unpack(header)
         offset += _FRAME.size
         if kind in kinds:
-            data = os.pread(file.fileno(), size, offset)
+            data = os.pread(file.fileno(), min(size, file_size), offset)
             if len(data) == size or kind in (FrameKind.REQUEST, FrameKind.RESPONSE):
                 yield Frame(FrameKind(kind), ms, data)
         offset += size

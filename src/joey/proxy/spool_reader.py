@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -10,6 +11,7 @@ from typing import Self
 import msgspec
 from msgspec import structs
 
+from joey.providers.errors import JSON_DECODE_ERRORS
 from joey.proxy.exchange import Exchange, ExchangeState, Tick
 from joey.proxy.http_messages import (
     BodyFraming,
@@ -71,18 +73,19 @@ class SpoolReader:
     def _read_exchange(self) -> Exchange:
         opened: Exchange | None = None
         request_bytes, first_byte_ms, last_ms = 0, None, 0.0
-        for frame in iter_frames(self._file):
-            last_ms = max(last_ms, frame.ms)
-            match frame:
-                case Frame(FrameKind.OPEN):
-                    opened = _exchange_decoder.decode(frame.data)
-                case Frame(FrameKind.REQUEST):
-                    request_bytes += len(frame.data)
-                case Frame(FrameKind.RESPONSE_HEAD):
-                    self._head = _head_decoder.decode(frame.data)
-                    first_byte_ms = frame.ms
-                case Frame(FrameKind.END):
-                    self._end = _end_decoder.decode(frame.data)
+        with suppress(*JSON_DECODE_ERRORS):  # a power cut has damaged the file from there on
+            for frame in iter_frames(self._file):
+                last_ms = max(last_ms, frame.ms)
+                match frame:
+                    case Frame(FrameKind.OPEN):
+                        opened = _exchange_decoder.decode(frame.data)
+                    case Frame(FrameKind.REQUEST):
+                        request_bytes += len(frame.data)
+                    case Frame(FrameKind.RESPONSE_HEAD):
+                        self._head = _head_decoder.decode(frame.data)
+                        first_byte_ms = frame.ms
+                    case Frame(FrameKind.END):
+                        self._end = _end_decoder.decode(frame.data)
         if opened is None:
             raise UnreadableSpoolError
         end = self._end or SpooledEnd(ExchangeState.CUT_KILLED)

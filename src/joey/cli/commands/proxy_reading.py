@@ -65,6 +65,8 @@ def _describe_nothing(recordings: Recordings, arguments: Namespace) -> str:
     known = {session.client for session in recordings.list_sessions()}
     if known:
         return f"no session matches; there are some of: {', '.join(sorted(known))}"
+    if others := recordings.count_other_requests():
+        return f"no conversation is recorded; joey proxy show 0: {format_count(others, 'request')}"
     return _NOTHING
 
 
