@@ -14,9 +14,11 @@ from joey.providers.refusals import (
 from joey.providers.services import (
     CALL_IDS,
     CONTENT_PARTS,
+    DESCRIPTIONS,
     IMAGES,
     MISSING_REASONING,
     REFUSED_WITH_IMAGES,
+    TEXT_WITH_CALLS,
     USER_AFTER_TOOL,
 )
 
@@ -68,6 +70,13 @@ SENT = json.dumps(
         (400, "tools.0.cache_control: Extra inputs are not permitted", "cache_control"),
         (400, "messages.1.content.0: Invalid `signature` in `thinking` block", "signature"),
         (400, "Unexpected role 'user' after role 'tool'", USER_AFTER_TOOL),
+        (
+            400,
+            "Assistant message must have either content or tool_calls, but not both.",
+            TEXT_WITH_CALLS,
+        ),
+        (400, "Invalid 'tools[2].function.description': string too long.", DESCRIPTIONS),
+        (400, "'Edit files…' is too long - 'functions.0.description'", DESCRIPTIONS),
         (500, "Jinja Exception: conversation roles must alternate user and", USER_AFTER_TOOL),
         (400, "Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.", CALL_IDS),
         (

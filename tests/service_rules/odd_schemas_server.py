@@ -1,4 +1,4 @@
-"""An MCP server whose tools have valid schemas that services refuse, each in its own way."""
+"""An MCP server whose tools are valid, and refused by services, each in its own way."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             version = params["protocolVersion"]
             return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
         case "tools/list":
-            return {"tools": [{"name": n, "inputSchema": schema} for n, schema in TOOLS.items()]}
+            tools = [{"name": name, "inputSchema": schema} for name, schema in TOOLS.items()]
+            tools[0]["description"] = "Grows a tree. " * 200
+            return {"tools": tools}
         case "tools/call":
             return {"content": [{"type": "text", "text": json.dumps(params["arguments"])}]}
         case _:

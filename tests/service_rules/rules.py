@@ -162,6 +162,20 @@ def _check_text_content(body: Body, issued: Issued) -> Iterator[Violation]:
 TEXT_CONTENT = Rule("text content", _check_text_content, _append_user)
 
 
+def _check_text_or_calls(body: Body, issued: Issued) -> Iterator[Violation]:
+    """Validators of Mistral's models before the tokenizer's fifth version."""
+    for _, message in replies(body):
+        if bool(message.get("content")) == bool(message.get("tool_calls")):
+            yield Violation(
+                "Assistant message must have either content or tool_calls, but not both."
+            )
+
+
+TEXT_OR_CALLS = Rule(
+    "text or calls", _check_text_or_calls, lambda body: first_reply(body).update(content="Hm.")
+)
+
+
 # Ids ----------------------------------------------------------------------------------------
 
 
@@ -406,6 +420,23 @@ def _check_text_enums(body: Body, issued: Issued) -> Iterator[Violation]:
 
 TEXT_ENUMS = Rule(
     "text enums", _check_text_enums, lambda body: first_property(body).update(enum=[1])
+)
+
+
+def _check_description_lengths(body: Body, issued: Issued) -> Iterator[Violation]:
+    for place, function in functions(body):
+        if (length := len(function.get("description", ""))) > 1024:
+            yield Violation(
+                f"Invalid 'tools[{place}].function.description': string too long. Expected a string"
+                f" with maximum length 1024, but got a string with length {length} instead.",
+                code="string_above_max_length",
+            )
+
+
+DESCRIPTION_LENGTHS = Rule(
+    "description lengths",
+    _check_description_lengths,
+    lambda body: body["tools"][0]["function"].update(description="x" * 1025),
 )
 
 

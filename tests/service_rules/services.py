@@ -628,6 +628,7 @@ AZURE = Service(
         r.field_rule(),
         r.parameter_rule("stream_options", "max_completion_tokens", "parallel_tool_calls"),
         r.sampling_rule(temperature=0),
+        r.DESCRIPTION_LENGTHS,
         r.PLAIN_SCHEMAS,
     ),
     fail=fail_openai,

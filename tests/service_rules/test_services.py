@@ -33,8 +33,17 @@ from joey.tools.parameters import build_native_schema
 from joey.tools.read_file import ReadFileParams
 from tests.front.binary import Finished, Joey
 from tests.service_rules.cloud_logins import CloudLogin
-from tests.service_rules.rules import Issued, Rule
-from tests.service_rules.services import SERVICES, Calls, Service
+from tests.service_rules.rules import TEXT_OR_CALLS, Issued, Rule
+from tests.service_rules.services import (
+    DEEPSEEK,
+    LLAMACPP,
+    MISTRAL,
+    SAMBANOVA,
+    SERVICES,
+    VLLM,
+    Calls,
+    Service,
+)
 from tests.service_rules.strict_server import StrictServer, find_violations
 
 ROO_TASKS = ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
@@ -279,19 +288,29 @@ async def test_refused_images_are_left_out(
     assert refused == refusals
 
 
-@pytest.mark.parametrize("name", ["mistral", "deepseek", "llamacpp", "sambanova"])
+OLD_MISTRAL = structs.replace(VLLM, rules=(*VLLM.rules, TEXT_OR_CALLS), reasoning="")
+"""A model with an earlier tokenizer, whose id does not say so."""
+
+
+@pytest.mark.parametrize(
+    "known", [MISTRAL, DEEPSEEK, LLAMACPP, SAMBANOVA, OLD_MISTRAL], ids=lambda known: known.model
+)
 async def test_a_renamed_model_at_a_proxy_is_understood_by_its_refusals(
-    joey: Joey, name: str
+    joey: Joey, known: Service
 ) -> None:
     (joey.workspace / "a.txt").write_text("hello\n")
-    known = next(each for each in SERVICES if each.name == name)
     rules = tuple(rule for rule in known.rules if rule.name != "echo")
-    service = structs.replace(known, rules=rules, reasoning="", id_format="call_{0:08}")
+    service = structs.replace(known, rules=rules, reasoning="", id_format="call_{:08}")
     async with StrictServer(service, [READ_AND_LIST, COMPLETE, COMPLETE]) as server:
         flags = ["--provider", "openai", "--base-url", f"{server.url}/v1", "-m", "house-model"]
         for arguments in (["read it"], ["-c", "and now?"]):
             done = await joey.run("-p", *flags, *arguments)
             assert (done.code, done.out.strip()) == (0, "All done."), done.err
+
+
+def test_a_text_next_to_calls_is_caught() -> None:
+    body, issued = make_valid_body(OLD_MISTRAL)
+    assert find_violations(OLD_MISTRAL, body, issued).keys() == {"text or calls"}
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,8 @@ class OpenAiRequestBuilder(RequestBuilder):
         return _encode_json({"role": role, "content": content})
 
     def _build_tool(self, tool: ToolSpec) -> _Wire:
-        function: _Wire = {"name": tool.name, "description": tool.description}
+        description = tool.description[: self._rules.max_description_chars]
+        function: _Wire = {"name": tool.name, "description": description}
         if self._rules.takes_strict_schemas:
             function |= {"parameters": tool.parameters, "strict": tool.strict}
         else:
@@ -230,6 +231,8 @@ class MessageConverter:
         source = message.source
         if self.rules.takes_extra_content and source is not UNSET and self._is_own(source):
             wire |= {"extra_content": source.extra_content} if source.extra_content else {}
+        if calls and not self.rules.takes_text_with_calls:
+            wire["content"] = ""
         return [wire]
 
     def _convert_call(self, block: msg.ToolUseBlock, source: msg.ReplySource | UnsetType) -> _Wire:

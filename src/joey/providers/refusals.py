@@ -15,12 +15,14 @@ from joey.providers.services import (
     CALL_IDS,
     CHAT_COMPLETIONS,
     CONTENT_PARTS,
+    DESCRIPTIONS,
     ENCRYPTED_CONTENT,
     IMAGES,
     MISSING_REASONING,
     REASONING_WITH_TOOLS,
     REFUSED_WITH_IMAGES,
     RESPONSES,
+    TEXT_WITH_CALLS,
     USER_AFTER_TOOL,
 )
 
@@ -115,7 +117,11 @@ _NOT_REFUSAL_RE = compile_regex(
     r"|greater than|less than|exceed",
     re.IGNORECASE,
 )
+_LONG_DESCRIPTION_RE = compile_regex(
+    r"\.description'.{0,20}too long|too long - '[\w.]{1,40}\.description'", re.IGNORECASE
+)
 _DEMANDS = (
+    (compile_regex(r"either content or tool_calls, but not both"), TEXT_WITH_CALLS),
     (compile_regex(r"after role '?tool|roles must alternate", re.IGNORECASE), USER_AFTER_TOOL),
     (compile_regex(r"tool call id .{1,80} must be", re.IGNORECASE), CALL_IDS),
     (
@@ -138,6 +144,8 @@ def find_refused_name(
     is_known = CONTENT_PARTS in known or b'"content":[' not in sent
     if not is_known and _TEXT_CONTENT_RE.search(text):
         return CONTENT_PARTS
+    if DESCRIPTIONS not in known and _LONG_DESCRIPTION_RE.search(text):
+        return DESCRIPTIONS
     if b'"tool_calls":' in sent or b'"tool_use"' in sent:
         for pattern, demand in _DEMANDS:
             if demand not in known and pattern.search(text):

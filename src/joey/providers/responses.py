@@ -109,7 +109,7 @@ class ResponsesRequestBuilder(OpenAiRequestBuilder):
         return {
             "type": "function",
             "name": tool.name,
-            "description": tool.description,
+            "description": tool.description[: self._rules.max_description_chars],
             "parameters": parameters,
             **strict,
         }

@@ -63,6 +63,8 @@ class ServiceRules(Struct, frozen=True, kw_only=True):
     takes_content_parts: bool = True
     """The user's text may be a list of parts; False: one text, unless there are images."""
     takes_user_after_tool: bool = True
+    takes_text_with_calls: bool = True
+    """False: text that came with calls is left out, as the templates of such models do."""
     call_id_pattern: str = ""
     """Ids that do not match are replaced; empty: all are taken."""
     max_tokens_field: str = "max_tokens"
@@ -71,12 +73,16 @@ class ServiceRules(Struct, frozen=True, kw_only=True):
     takes_strict_schemas: bool = False
     takes_additional_properties: bool = True
     takes_number_enums: bool = True
+    max_description_chars: int | None = None
+    """Of a tool."""
 
 
 MISTRAL_CALL_ID_PATTERN = "[A-Za-z0-9]{9}"
 CONTENT_PARTS = "content parts"
 USER_AFTER_TOOL = "user after tool"
 CALL_IDS = "call ids"
+TEXT_WITH_CALLS = "text with calls"
+DESCRIPTIONS = "descriptions"
 MISSING_REASONING = "missing reasoning"
 REASONING_WITH_TOOLS = "reasoning with tools"
 RESPONSES = "responses"
@@ -92,6 +98,8 @@ THINKING_CHUNK = "thinking"
 """Mistral's reasoning is no field, but a part of the content."""
 _BLANK_REASONING = " "
 """Kimi's service takes an empty text for a missing one."""
+_DESCRIPTION_LIMIT = 1024
+"""Azure's; other addresses of OpenAI's models have had it, too."""
 _ANY_SERVER = ServiceRules(takes_reasoning_details=True, takes_extra_content=True)
 _RULES_BY_SERVICE = {
     "openai": ServiceRules(
@@ -153,7 +161,9 @@ _RULES_BY_SERVICE = {
     ),
 }
 _RULES_BY_SERVICE["azure"] = structs.replace(
-    _RULES_BY_SERVICE["openai"], takes_strict_schemas=False
+    _RULES_BY_SERVICE["openai"],
+    takes_strict_schemas=False,
+    max_description_chars=_DESCRIPTION_LIMIT,
 )
 _RULES_BY_SERVICE["vertex"] = _RULES_BY_SERVICE["gemini"]
 
@@ -191,6 +201,10 @@ def adapt_rules(rules: ServiceRules, refused: frozenset[str]) -> ServiceRules:
         changes["takes_content_parts"] = False
     if USER_AFTER_TOOL in refused:
         changes["takes_user_after_tool"] = False
+    if TEXT_WITH_CALLS in refused:
+        changes["takes_text_with_calls"] = False
+    if DESCRIPTIONS in refused:
+        changes["max_description_chars"] = _DESCRIPTION_LIMIT
     if CALL_IDS in refused:
         changes["call_id_pattern"] = MISTRAL_CALL_ID_PATTERN
     if MISSING_REASONING in refused:

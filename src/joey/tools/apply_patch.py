@@ -57,16 +57,18 @@ from joey.tools.file_edit import (
     run_in_thread_if_large,
     save_file,
 )
-from joey.tools.parameters import XML_ONLY
 
 
 class ApplyPatchParams(Struct, frozen=True):
     patch: Annotated[
         str,
         Meta(
-            description="The whole patch, from `*** Begin Patch` to `*** End Patch`, as the tool's"
-            " description shows.",
-            extra=XML_ONLY,
+            description="The whole patch, from `*** Begin Patch` to `*** End Patch`. Chunks appear"
+            " in file order; `*** End of File` as the last line of one anchors it to the end of"
+            " the file. A chunk with only added lines goes after the line named by `@@`, or to the"
+            " end of the file. A new file is given in full, with `+` before every line, and must"
+            " not exist yet. `*** Move to:` directly follows `*** Update File:`; chunks are"
+            " optional, and the target must not exist.",
         ),
     ]
 

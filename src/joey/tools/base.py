@@ -240,7 +240,8 @@ class ExternalTool(Tool[ExternalCall, PreparedT]):
     def __init__(self, name: str, description: str, schema: dict[str, Any]) -> None:
         self.name = name  # type: ignore[misc]  # each instance is another tool
         schema = simplify_schema(schema)
-        self._spec = ToolSpec(name, description, schema, strict=False)
+        # Some services refuse a tool without a description.
+        self._spec = ToolSpec(name, description.strip() or name, schema, strict=False)
         self._schemas: dict[str, Any] = schema.get("properties", {})
 
     @property
