@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 # Without bytecode, each of the many processes that tests start compiles what it imports anew.
 CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
-TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.memory_disk
+TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.harness.memory_disk
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test shake check format bench corpus soak llamacpp npmclients ray nightly web dist screenshot release lock
@@ -25,7 +25,7 @@ test: $(READY) ## run all tests
 	@$(TESTS)
 
 shake: $(READY) ## run all tests while the disk, threads and event loops stutter, to find what holds by luck
-	@$(TESTS) -p tests.latency_injection
+	@$(TESTS) -p tests.harness.latency_injection
 
 check: $(READY) ## lint, formatting, names and types, without changing anything
 	@$(BIN)/ruff check
@@ -41,7 +41,7 @@ bench: $(READY) ## measure joey against its goals and a bare loop, and the page 
 	@$(CACHED) -m scripts.lanes bench
 
 corpus: $(READY) ## judge thousands of hostile commands, run what would run unasked, and see what it does
-	@$(BIN)/python -m tests.permissions.corpus
+	@$(BIN)/python -m tests.harness.permissions.corpus
 
 soak: $(READY) ## for some minutes: try other examples, send 100,000 broken frames; kill, cancel and resume tasks at random
 	@$(CACHED) -m scripts.lanes soak

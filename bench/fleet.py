@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.postgres import create_store_url, find_programs
+from tests.harness.postgres import create_store_url, find_programs
 
 from bench.runs import build_environment
 from bench.tables import format_verdict, print_table

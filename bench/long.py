@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec import Struct
-from tests.testing.window_limited_model import (
+from tests.harness.testing.window_limited_model import (
     RequestTally,
     WindowLimitedModelScript,
     make_file_reading_turns,

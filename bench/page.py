@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     CHROMIUM,
     PAGE,
     Browser,

@@ -12,10 +12,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-PYTEST = ("pytest", "-p", "tests.memory_disk")
+PYTEST = ("pytest", "-p", "tests.harness.memory_disk")
 PARALLEL = ("-n", os.environ.get("WORKERS", "2"), "--dist", "worksteal")
 LONG_TASKS = ("tests/engine/test_long_task.py", "tests/engine/test_long_task_files.py")
-REAL_MODEL = ("tests/front/test_llamacpp_server.py", "tests/front/llamacpp_tasks.py")
+REAL_MODEL = ("tests/cli/test_llamacpp_server.py", "tests/harness/cli/llamacpp_tasks.py")
 
 
 class Step(NamedTuple):
@@ -32,7 +32,7 @@ class Result(NamedTuple):
 
 LANES: dict[str, tuple[Step, ...]] = {
     "test": (Step("all tests", (*PYTEST, *PARALLEL)),),
-    "corpus": (Step("hostile commands", ("tests.permissions.corpus",)),),
+    "corpus": (Step("hostile commands", ("tests.harness.permissions.corpus",)),),
     "soak": (
         Step(
             "other examples",
@@ -51,7 +51,7 @@ LANES: dict[str, tuple[Step, ...]] = {
         Step("200 kills", (*PYTEST, "tests/e2e/test_kill.py"), {"JOEY_KILLS": "200"}),
         Step(
             "20 delays per stream",
-            (*PYTEST, "tests/front/test_stdin_stream.py"),
+            (*PYTEST, "tests/cli/test_stdin_stream.py"),
             {"JOEY_STREAM_RUNS": "20"},
         ),
         Step(
@@ -66,7 +66,7 @@ LANES: dict[str, tuple[Step, ...]] = {
         ),
         Step(
             "20 moments to stop",
-            (*PYTEST, "tests/front/test_pipes_stopped.py"),
+            (*PYTEST, "tests/cli/test_pipes_stopped.py"),
             {"JOEY_STOPS": "20"},
         ),
         Step(
@@ -86,9 +86,9 @@ LANES: dict[str, tuple[Step, ...]] = {
     ),
     "npmclients": (
         Step("installing coding agents", ("scripts.npm_clients",)),
-        Step("real clients of the proxy", (*PYTEST, "-s", "tests/proxy/real_clients.py")),
+        Step("real clients of the proxy", (*PYTEST, "-s", "tests/harness/proxy/real_clients.py")),
     ),
-    "ray": (Step("workers on Ray", (*PYTEST, "tests/batch/ray_recipe.py")),),
+    "ray": (Step("workers on Ray", (*PYTEST, "tests/harness/batch/ray_recipe.py")),),
 }
 
 

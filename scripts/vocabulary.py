@@ -40,8 +40,9 @@ ALLOWED = {
         "src/joey/cli/commands/completion.py",
         "src/joey/cli/commands/permissions.py",
         "src/joey/cli/headless/refusal_advice.py",
-        "tests/front/test_completion.py",
+        "tests/cli/test_completion.py",
         "tests/permissions",
+        "tests/harness/permissions",
     ),
 }
 """Where a word is a term of the subject, by the beginnings of paths."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from tests.tools.tool_examples import ALWAYS, ANY, EXECUTE, MCP, READ, WRITE
+from tests.harness.tools.tool_examples import ALWAYS, ANY, EXECUTE, MCP, READ, WRITE
 
 
 class Tool(StrEnum):

@@ -18,9 +18,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from tests.memory_disk import get_disk
-
-ROOT = Path(__file__).parent.parent
+from tests.harness.memory_disk import get_disk
+from tests.harness.paths import ROOT
 
 # Speed is measured by `make bench`; a busy machine must not fail a test. Nor must chance: what a
 # change is judged by are the same examples each time. `make soak` looks for others.

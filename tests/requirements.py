@@ -27,7 +27,7 @@ def _later(source: str, text: str, reason: str) -> Requirement:
 
 
 def _tool(text: str) -> Requirement:
-    """What the examples of a tool show: `tests/tools/tool_examples.py`."""
+    """What the examples of a tool show: `tests/harness/tools/tool_examples.py`."""
     return Requirement("spec, tools", text)
 
 

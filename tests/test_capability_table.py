@@ -33,12 +33,12 @@ from joey.tools.registry import build_default_tools
 from joey.workspace.files import LocalFiles
 from tests import capability_table, run_capabilities
 from tests.capability_table import Key, Web
-from tests.document_tables import hold
-from tests.server.server_fixture import TOKEN, open_server
-from tests.server.test_security import get
-from tests.tools.tool_examples import EXAMPLES
+from tests.harness.document_tables import hold
+from tests.harness.paths import ROOT
+from tests.harness.server.http_requests import get
+from tests.harness.server.server_fixture import TOKEN, open_server
+from tests.harness.tools.tool_examples import EXAMPLES
 
-ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "permissions.md"
 BEGIN = "<!-- begin: made by tests/test_capability_table.py -->\n"
 END = "<!-- end: made by tests/test_capability_table.py -->\n"
@@ -266,7 +266,7 @@ def test_a_setting_that_is_sent_along_cannot_take_back_what_is_denied(project: P
 
 @pytest.mark.requirement("gates:user-scope")
 def test_hooks_of_a_project_are_only_ever_wanted(project: Project) -> None:
-    """They are asked about as a whole, and are no setting: see tests/hooks."""
+    """They are asked about as a whole, and are no setting: see tests/execution."""
     hooks = [{"event": "onAsk", "command": "touch x"}]
     assert project.settings(Settings(), hooks=hooks).hooks == ()
     (project.root / ".roo/hooks.json").write_text(json.dumps(hooks), encoding="utf-8")

@@ -18,8 +18,8 @@ from msgspec.structs import fields
 
 from joey.core.settings import Settings
 from joey.tools.registry import build_default_tools
+from tests.harness.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
     *sorted((ROOT / "docs").glob("*.md")),

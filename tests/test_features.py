@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.test_imports import all_modules, imported_modules
+from tests.harness.source_modules import all_modules, imported_modules
 
 FEATURES: dict[str, dict[str, str | None]] = {
     "browser": {

@@ -6,12 +6,10 @@ import ast
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterator
 
-SOURCE = Path(__file__).parent.parent / "src" / "joey"
+from tests.harness.paths import ROOT
+from tests.harness.source_modules import Module, all_modules, imported_modules
 
 ADAPTERS = ("providers", "storage", "execution", "workspace", "content", "config", "mcp")
 FRONT_ENDS = ("server", "acp", "tui")
@@ -144,36 +142,6 @@ NAMESAKES = {
 MOST_NAMESAKES = 10
 
 
-class Module(NamedTuple):
-    name: str
-    """Dotted, below `joey`."""
-    path: Path
-    text: str
-    tree: ast.Module
-
-    @property
-    def package(self) -> str:
-        return self.name.split(".")[0]
-
-    @property
-    def lines(self) -> int:
-        return len(self.text.splitlines())
-
-    @property
-    def docstring(self) -> str:
-        return ast.get_docstring(self.tree) or ""
-
-
-@cache
-def all_modules() -> tuple[Module, ...]:
-    found = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        found.append(Module(name, path, text, ast.parse(text)))
-    return tuple(found)
-
-
 def modules() -> Iterator[Module]:
     """All but the `__init__` of packages."""
     return (module for module in all_modules() if not module.name.endswith("__init__"))
@@ -224,22 +192,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     while free := {name for name, targets in imports.items() if not targets & imports.keys()}:
         imports = {name: targets for name, targets in imports.items() if name not in free}
     assert imports == {}
-
-
-def imported_modules(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The modules of joey that import statements name."""
-    for node in nodes:
-        match node:
-            case ast.ImportFrom(module=str(origin)) if origin in _import_names():
-                for alias in node.names:
-                    found = _import_names().get(f"{origin}.{alias.name}")
-                    yield found or _import_names()[origin]
-
-
-@cache
-def _import_names() -> dict[str, str]:
-    """Names of modules by what an import statement calls them."""
-    return {f"joey.{each.name}".removesuffix(".__init__"): each.name for each in all_modules()}
 
 
 def test_no_point_of_tree_sitter_is_read() -> None:
@@ -316,6 +268,19 @@ def test_a_small_module_with_one_importer_says_why_it_is_one() -> None:
         and not module.path.with_suffix(".md").exists()
     ]
     assert silent == []
+
+
+def test_tests_share_code_through_the_harness_alone() -> None:
+    """Reading one test module takes none of the others."""
+    modules = list((ROOT / "tests").rglob("test_*.py"))
+    assert len(modules) > 400
+    importing = [
+        f"{path.relative_to(ROOT)} imports {'.'.join(name)}"
+        for path in modules
+        for name in imported(ast.parse(path.read_text(encoding="utf-8")))
+        if name[0] == "tests" and any(part.startswith("test_") for part in name)
+    ]
+    assert importing == []
 
 
 def test_two_public_classes_of_one_name_have_a_reason() -> None:

@@ -16,7 +16,7 @@ import pytest
 from joey.content.isolated_workers import run_isolated
 from joey.tui.widgets.pasted_images import read_clipboard_image
 from joey.workspace import ripgrep
-from tests.terminals.processes import open_transports
+from tests.harness.execution.processes import open_transports
 
 LEAVE = "import os, time; os.fork() or (os.setsid(), {tell}); time.sleep(1000)"
 TELL = "open({made!r}, 'w').write(str(os.getpid())), os.rename({made!r}, {pid!r})"

@@ -7,8 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from tests.harness.tools.tool_examples import IDS as EXAMPLE_IDS
 from tests.requirements import REQUIREMENTS
-from tests.tools.tool_examples import IDS as EXAMPLE_IDS
 
 TESTS = Path(__file__).parent
 

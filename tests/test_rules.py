@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "joey"
+from tests.harness.paths import SOURCE
 
 ALLOWED = {
     "cli.arguments:_format_flag_suggestion": "argparse names unknown flags in its message alone",

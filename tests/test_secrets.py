@@ -28,11 +28,11 @@ from joey.core.redaction import (
 from joey.server.serve import JsonLogFormatter
 from joey.testing.script import Fail, Turn, call, fail, say
 from joey.testing.server import ModelServer
-from tests.canary import KEY, OTHER_KEY, files_under, spellings, traces
-from tests.front.binary import Finished, Joey
-from tests.providers.sockets import Reader, Writer, run_server
-from tests.server.binary import Served
-from tests.server.server_fixture import TOKEN, CommandFailedError
+from tests.harness.canary import KEY, OTHER_KEY, files_under, spellings, traces
+from tests.harness.cli.binary import Finished, Joey
+from tests.harness.providers.sockets import Reader, Writer, run_server
+from tests.harness.server.binary import Served
+from tests.harness.server.server_fixture import TOKEN, CommandFailedError
 
 FAST = {"requestDelaySeconds": 0.01, "maxRetries": 1}
 ECHOES = {

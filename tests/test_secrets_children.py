@@ -19,9 +19,9 @@ from joey.ports.content import BrowserStep
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from joey.workspace.ripgrep import find_ripgrep
-from tests.canary import KEY, OTHER_KEY, SERVERS_SECRET, files_under, traces
-from tests.front.binary import Joey, reach
-from tests.server.server_fixture import TOKEN
+from tests.harness.canary import KEY, OTHER_KEY, SERVERS_SECRET, files_under, traces
+from tests.harness.cli.binary import Joey, reach
+from tests.harness.server.server_fixture import TOKEN
 
 PLANTED = {
     "ANTHROPIC_API_KEY": KEY,

@@ -16,10 +16,10 @@ import pytest
 from joey.config.json_documents import write_document
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer, Request
-from tests.front.binary import LIMIT, Finished, Joey, reach
-from tests.server.binary import Served
-from tests.server.server_fixture import done
-from tests.workspace.test_worktrees import git
+from tests.harness.cli.binary import LIMIT, Finished, Joey, reach
+from tests.harness.server.binary import Served
+from tests.harness.server.server_fixture import done
+from tests.harness.workspace.git import git
 
 TALKS = f"{shlex.quote(sys.executable)} -c \"print('word ' * 40000)\""
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
 from joey.config.config_keys import ConfigKey, describe_profile_keys, describe_setting_keys
 from joey.config.roo_settings import UNUSED_KEYS
-from tests.document_tables import hold
+from tests.harness.document_tables import hold
+from tests.harness.paths import ROOT
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "settings.md"
+DOCUMENT = ROOT / "docs" / "settings.md"
 THIS = "tests/test_settings_document.py"
 
 

@@ -5,7 +5,6 @@ it anew; look at the difference before you commit it."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,12 @@ from joey.core.models import ToolProtocol
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import build_default_tools
-from tests.document_tables import hold
+from tests.harness.document_tables import hold
+from tests.harness.paths import ROOT
+from tests.harness.tools.tool_examples import ALWAYS, EXAMPLES, FACETS, Example
 from tests.requirements import REQUIREMENTS
-from tests.tools.tool_examples import ALWAYS, EXAMPLES, FACETS, Example
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "tools.md"
+DOCUMENT = ROOT / "docs" / "tools.md"
 BEGIN = "<!-- begin: made by tests/test_tool_table.py -->\n"
 END = "<!-- end: made by tests/test_tool_table.py -->\n"
 

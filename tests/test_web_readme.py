@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-WEB = Path(__file__).parent.parent / "web"
+from tests.harness.paths import ROOT
+
+WEB = ROOT / "web"
 SOURCE = WEB / "src"
 
 

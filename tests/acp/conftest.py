@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.front.binary import Joey
-from tests.server.packages import installed
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import Joey
+from tests.harness.server.packages import installed
 
 JS = Path(__file__).parent / "js"
 

@@ -11,16 +11,9 @@ from acp.schema import ClientCapabilities
 
 from joey.testing.script import Turn, call, fail, say, stop
 from joey.testing.server import ModelServer
-from tests.acp.editor import connected
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.acp.test_task import done
-from tests.front.binary import Joey
-
-
-def tools(body: dict[str, object]) -> set[str]:
-    listed = body["tools"]
-    assert isinstance(listed, list)
-    return {tool["name"] for tool in listed}
+from tests.harness.acp.editor import connected, done, tools
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import Joey
 
 
 async def test_a_mode_is_chosen_before_and_between_prompts(

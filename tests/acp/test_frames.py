@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from joey.acp.jsonrpc_transport import MAX_LINE_BYTES
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, by_conversation
-from tests.acp.editor import Editor, connected, model_at
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.acp.test_task import done
-from tests.front.binary import LIMIT, Joey
+from tests.harness.acp.editor import Editor, connected, done, model_at
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import LIMIT, Joey
 
 HELLO = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
 

@@ -6,9 +6,9 @@ import pytest
 
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.acp.editor import Json, connected
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.front.binary import Joey
+from tests.harness.acp.editor import Json, connected
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import Joey
 
 DONE = Turn(call("attempt_completion", {"result": "Over."}))
 MISSING = "<<<<<<< SEARCH\n:start_line:3\n-------\nnever there\n=======\nx\n>>>>>>> REPLACE"

@@ -13,10 +13,9 @@ import pytest
 from joey.acp.jsonrpc_transport import JsonRpcTransport
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
-from tests.acp.editor import Editor, connected
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.acp.test_task import done
-from tests.front.binary import LIMIT, Joey
+from tests.harness.acp.editor import Editor, connected, done
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import LIMIT, Joey
 
 RUN = Turn(call("execute_command", {"command": "touch made.txt"}))
 

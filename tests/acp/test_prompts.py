@@ -18,10 +18,9 @@ from acp.helpers import (
 
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.acp.editor import Editor, connected
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.acp.test_task import done
-from tests.front.binary import Joey
+from tests.harness.acp.editor import Editor, connected, done
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import Joey
 
 PNG = base64.b64encode(
     base64.b64decode(

@@ -12,19 +12,18 @@ from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, Mcp
 
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer, by_conversation
-from tests.acp.editor import connected
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.acp.test_choices import tools
-from tests.acp.test_task import done
-from tests.front.binary import Joey
-from tests.mcp.web_server import serving
-
-TINY = Path(__file__).parent.parent / "mcp" / "tiny_server.py"
+from tests.harness.acp.editor import connected, done, tools
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import Joey
+from tests.harness.mcp.web_server import serving
+from tests.harness.paths import MCP_SERVER_SCRIPT
 
 
 def tiny(name: str = "tiny", **env: str) -> McpServerStdio:
     variables = [EnvVariable(name=key, value=value) for key, value in env.items()]
-    return McpServerStdio(name=name, command=sys.executable, args=[str(TINY)], env=variables)
+    return McpServerStdio(
+        name=name, command=sys.executable, args=[str(MCP_SERVER_SCRIPT)], env=variables
+    )
 
 
 @pytest.mark.requirement("acp:servers")

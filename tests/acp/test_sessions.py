@@ -12,10 +12,9 @@ from acp.exceptions import RequestError
 
 from joey.testing.script import Turn, call, pause, say, think
 from joey.testing.server import ModelServer
-from tests.acp.editor import Editor, calls_of, connected
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.acp.test_task import TODOS, done
-from tests.front.binary import LIMIT, Joey, reach
+from tests.harness.acp.editor import TODOS, Editor, connected, done, summarize_updates
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import LIMIT, Joey, reach
 
 SCRIPT = [
     Turn(
@@ -30,27 +29,6 @@ SCRIPT = [
     done("It works."),
     done("That was **it**."),
 ]
-
-
-def summarize_updates(updates: list[dict[str, Any]]) -> dict[str, Any]:
-    """What updates tell, however they were cut into pieces."""
-    spoken: list[list[str]] = []
-    for update in updates:
-        kind = update["sessionUpdate"]
-        if kind == "user_message_chunk":
-            continue  # live, the editor knows them
-        if kind.endswith("_chunk"):
-            if not spoken or spoken[-1][0] != kind:
-                spoken.append([kind, ""])
-            spoken[-1][1] += update["content"].get("text", "")
-        elif kind == "tool_call":
-            spoken.append([kind, update["toolCallId"]])
-    kept = ("plan", "current_mode_update")
-    return {
-        "spoken": spoken,
-        "calls": calls_of(updates),
-        "others": [update for update in updates if update["sessionUpdate"] in kept],
-    }
 
 
 @pytest.mark.requirement("acp:reload")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.front.binary import Joey
-from tests.front.terminal import terminal
+from tests.harness.cli.binary import Joey
+from tests.harness.cli.terminal import terminal
 
 
 async def test_setup_begins_as_joey_does_at_a_terminal(joey: Joey) -> None:

@@ -11,18 +11,12 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
-from joey.testing.script import Turn, call, say, think, usage
+from joey.testing.script import Turn, call, say, think
 from joey.testing.server import ModelServer, by_conversation
-from tests.acp.editor import Editor, connected, model_at
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.front.binary import LIMIT, Joey
-from tests.scripted_conversations import by_first_message
-
-TODOS = "[x] look\n[-] write\n[ ] tell"
-
-
-def done(result: str = "All is well.") -> Turn:
-    return Turn(call("attempt_completion", {"result": result}), usage(input=900, output=40))
+from tests.harness.acp.editor import TODOS, Editor, connected, done, model_at
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import LIMIT, Joey
+from tests.harness.scripted_conversations import by_first_message
 
 
 @pytest.mark.requirement("acp:task")

@@ -12,9 +12,9 @@ import pytest
 
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.acp.editor import Connected, Editor, Json, connected
-from tests.acp.protocol_schema import ProtocolSchema
-from tests.front.binary import Joey
+from tests.harness.acp.editor import Connected, Editor, Json, connected
+from tests.harness.acp.protocol_schema import ProtocolSchema
+from tests.harness.cli.binary import Joey
 
 SLOW = "echo begun; sleep 600; echo never"
 

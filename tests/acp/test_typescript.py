@@ -14,10 +14,8 @@ import pytest
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
 from tests.acp.conftest import JS
-from tests.acp.editor import model_at
-from tests.acp.test_sessions import summarize_updates
-from tests.acp.test_task import done
-from tests.front.binary import LIMIT, Joey
+from tests.harness.acp.editor import done, model_at, summarize_updates
+from tests.harness.cli.binary import LIMIT, Joey
 
 
 @pytest.mark.requirement("acp:task")

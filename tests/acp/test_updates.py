@@ -35,7 +35,7 @@ from joey.core.events import (
 )
 from joey.core.messages import CallPart, TextPart, ToolCall
 from joey.core.task_types import Answer, AskKind, Response, Todo
-from tests.acp.editor import calls_of
+from tests.harness.acp.editor import calls_of
 
 HERE = Path("/work")
 

@@ -12,11 +12,12 @@ from typing import Any
 
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
-from tests.acp.editor import model_at
-from tests.front.binary import LIMIT, Joey
+from tests.harness.acp.editor import model_at
+from tests.harness.cli.binary import LIMIT, Joey
+from tests.harness.paths import ROOT
 
 Json = dict[str, Any]
-DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "editors.md"
+DOCUMENT = ROOT / "docs" / "editors.md"
 CAPABILITIES = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
 
 

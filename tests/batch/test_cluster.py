@@ -16,11 +16,11 @@ import psycopg
 import pytest
 
 from joey.testing.script import Turn, call, pause, usage
-from tests.batch.cluster import ClusterFleet, open_cluster
-from tests.batch.fleet import judge, judge_budget, steps
-from tests.counts import daily
-from tests.postgres import get_cluster
-from tests.stores.tcp_cut import open_relay
+from tests.harness.batch.cluster import ClusterFleet, open_cluster
+from tests.harness.batch.fleet import judge, judge_budget, steps
+from tests.harness.counts import daily
+from tests.harness.postgres import get_cluster
+from tests.harness.storage.tcp_cut import open_relay
 
 ITEMS, FAULTS = daily(12, 1000), daily(6, 60)
 COMMANDS = 3

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.batch.fleet import Fleet, judge, open_fleet, steps
-from tests.counts import daily
+from tests.harness.batch.fleet import Fleet, judge, open_fleet, steps
+from tests.harness.counts import daily
 
 ITEMS, KILLS, WORKERS = daily(12, 1000), daily(4, 60), daily(2, 4)
 COMMANDS = 3

@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from joey.cli.command_line import parse_command_line
-from tests.batch.fleet import Fleet, judge, open_fleet, steps
+from tests.harness.batch.fleet import Fleet, judge, open_fleet, steps
+from tests.harness.paths import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 RECIPES = ROOT / "examples" / "batch"
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from joey.testing.script import Turn, call, usage
 from joey.testing.server import Request
-from tests.batch.fleet import PRICE_PER_REPLY, Fleet, judge, open_fleet, steps
+from tests.harness.batch.fleet import PRICE_PER_REPLY, Fleet, judge, open_fleet, steps
 
 
 async def kill_coordinator(fleet: Fleet, items: Path, requests: int) -> None:

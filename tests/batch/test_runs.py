@@ -20,9 +20,15 @@ from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.testing.script import Fail, Turn, call, usage
 from joey.testing.server import Request
-from tests.batch.fleet import PRICE_PER_REPLY, SQLITE_CLOCK, judge, judge_budget, open_fleet, steps
-
-ROOT = Path(__file__).parents[2]
+from tests.harness.batch.fleet import (
+    PRICE_PER_REPLY,
+    SQLITE_CLOCK,
+    judge,
+    judge_budget,
+    open_fleet,
+    steps,
+)
+from tests.harness.paths import ROOT
 
 
 def fail_first(count: int, status: int = 500) -> list[object]:

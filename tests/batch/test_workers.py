@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Turn, call, pause, usage
-from tests.batch.fleet import judge, judge_budget, open_fleet, steps
+from tests.harness.batch.fleet import judge, judge_budget, open_fleet, steps
 
 RESULT = Turn(call("attempt_completion", {"result": "ok"}), usage(input=1000, output=10))
 

@@ -8,9 +8,9 @@ import pytest
 
 from joey.core.events import TaskPaused
 from joey.testing.script import Turn, call
-from tests.client.serving import done, write
-from tests.client.test_attach import attached, serving
-from tests.scripted_conversations import by_first_message
+from tests.harness.client.attach import attached, serving
+from tests.harness.client.serving import done, write
+from tests.harness.scripted_conversations import by_first_message
 
 ALLOWED = "say what to do instead › "
 SUBTASKS = {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True}

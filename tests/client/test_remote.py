@@ -19,7 +19,15 @@ from joey.core.events import AskOpened, RowDelta, RowOpened, TaskFinished
 from joey.core.task_types import AskKind
 from joey.core.wire.frames import EventFrame
 from joey.testing.script import Turn, call, pause, say, usage
-from tests.client.serving import ALLOW_ALL, TIMEOUT_S, TOKEN, Server, done, open_harness, write
+from tests.harness.client.serving import (
+    ALLOW_ALL,
+    TIMEOUT_S,
+    TOKEN,
+    Server,
+    done,
+    open_harness,
+    write,
+)
 
 
 class CuttingProxy:

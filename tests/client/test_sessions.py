@@ -36,7 +36,7 @@ from joey.core.task_types import Answer, AskKind, Response
 from joey.errors import JoeyError
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer
-from tests.client.serving import ALLOW_ALL, TIMEOUT_S, done, open_harness, write
+from tests.harness.client.serving import ALLOW_ALL, TIMEOUT_S, done, open_harness, write
 
 Start = Callable[..., Awaitable[Session]]
 

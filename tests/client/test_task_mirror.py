@@ -47,9 +47,9 @@ from joey.core.wire.event_encoder import FrameEncoder, ReplayNormalizer
 from joey.core.wire.frames import EventFrame, encode_frame
 from joey.presentation.questions import build_ask_view
 from joey.testing.script import Turn, call, say, think
-from tests.core.history.test_path import JournalBuilder, build_journals
-from tests.counts import shortened_examples
-from tests.engine.engine_harness import EngineHarness, done
+from tests.harness.core.journals import JournalBuilder, build_journals
+from tests.harness.counts import shortened_examples
+from tests.harness.engine.engine_harness import EngineHarness, done
 
 ASKING = Settings(always_allow_execute=True, allowed_commands=("*",), confirm_completion="off")
 

@@ -24,8 +24,8 @@ from joey.core.events import (
 from joey.core.task_types import Answer, AskKind, Response
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
-from tests.client.serving import ALLOW_ALL, TIMEOUT_S, ServerHarness, done
-from tests.scripted_conversations import by_first_message
+from tests.harness.client.serving import ALLOW_ALL, TIMEOUT_S, ServerHarness, done
+from tests.harness.scripted_conversations import by_first_message
 
 Start = Callable[..., Awaitable[Session]]
 ALLOW = ALLOW_ALL | {"alwaysAllowSubtasks": True}

@@ -15,8 +15,8 @@ from scripts.config_schemas import DIRECTORIES, build_schemas, render
 from joey.config.profiles import load_profiles
 from joey.config.settings import load_settings
 from joey.errors import ConfigError
+from tests.harness.paths import ROOT
 
-ROOT = Path(__file__).parent.parent.parent
 SCHEMAS = build_schemas()
 
 

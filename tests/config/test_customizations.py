@@ -8,7 +8,7 @@ import pytest
 
 from joey.config.customizations import FileCustomizations
 from joey.core.modes import BUILT_IN_MODES, Instructions
-from tests.config.customization_files import Disk, mode_of, rules_of
+from tests.harness.config.customization_files import Disk, mode_of, rules_of
 
 MODE = "customModes: [{slug: poet, name: Poet, roleDefinition: You rhyme., groups: []}]"
 SKILL = "---\nname: a\ndescription: x\n---\n"

@@ -11,7 +11,7 @@ from joey.config.customizations import CustomizationPaths, FileCustomizations, l
 from joey.config.trust import Trusted, TrustStore
 from joey.core.modes import BUILT_IN_MODES, ToolGroup, find_mode
 from joey.core.settings import Settings
-from tests.config.customization_files import Disk, mode_of
+from tests.harness.config.customization_files import Disk, mode_of
 
 UNASKED = Settings(
     always_allow_write=True, always_allow_execute=True, allowed_commands=("git log", "*")

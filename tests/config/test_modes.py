@@ -16,7 +16,7 @@ from joey.config.untrusted_files import (
     parse_yaml,
 )
 from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ModePromptOverride, ToolGroup
-from tests.config.customization_files import Disk, mode_of
+from tests.harness.config.customization_files import Disk, mode_of
 
 POET = """\
 customModes:

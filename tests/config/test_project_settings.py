@@ -18,7 +18,7 @@ from joey.config.customizations import CustomizationPaths, resolve_scopes
 from joey.config.settings import read_restrictions, restrict_settings
 from joey.config.untrusted_files import UntrustedFileReader
 from joey.core.settings import Settings
-from tests.config.customization_files import Disk
+from tests.harness.config.customization_files import Disk
 
 FILE = ".roo/settings.json"
 OPEN = Settings(

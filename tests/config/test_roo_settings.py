@@ -16,7 +16,7 @@ from joey.core.settings import Profile, Settings
 from joey.errors import ConfigError
 from joey.providers.catalog import PROVIDER_SPECS, build_endpoint_url, find_provider_spec
 from joey.providers.factory import resolve_model
-from tests.config.roo_keys import (
+from tests.harness.config.roo_keys import (
     BASE_URL_KEYS,
     CLOUDS,
     KEYS_AND_ADDRESSES,

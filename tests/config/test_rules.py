@@ -7,7 +7,7 @@ import pytest
 
 from joey.config.rule_files import MAX_RULES_CHARS
 from joey.core.modes import Instructions, RuleFile
-from tests.config.customization_files import Disk, rules_of
+from tests.harness.config.customization_files import Disk, rules_of
 
 
 @pytest.fixture

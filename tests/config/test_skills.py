@@ -6,7 +6,7 @@ import pytest
 
 from joey.core.modes import Skill
 from joey.errors import ToolError
-from tests.config.customization_files import Disk, mode_of
+from tests.harness.config.customization_files import Disk, mode_of
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from joey.core.modes import SlashCommand
-from tests.config.customization_files import Disk
+from tests.harness.config.customization_files import Disk
 
 
 @pytest.fixture

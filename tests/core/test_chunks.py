@@ -18,8 +18,7 @@ from joey.core.messages import (
     merge_chunks,
 )
 from joey.core.models import ToolProtocol
-from tests.core.parsing.streams import assemble
-from tests.core.parsing.test_assembler import any_chunk
+from tests.harness.core.streams import any_chunk, assemble
 
 
 def test_neighbours_are_joined_and_nothing_else() -> None:

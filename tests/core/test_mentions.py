@@ -13,7 +13,7 @@ from joey.core.mentions import (
     format_mention,
     replace_spans,
 )
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 
 def found(text: str) -> list[tuple[MentionKind, str]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from joey.core.js_regex_engine import PathPattern, PatternError
 from joey.core.modes import Grant, ToolGroup
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 PIECES = [
     *("a", "b", "/", ".", r"\.", "*", "+", "?", "|", "(", ")", "[ab]", "[^/]", "[a-z]", "$", "^"),

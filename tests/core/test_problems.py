@@ -8,7 +8,7 @@ from joey.core.diagnostics import (
     format_diagnostics,
     parse_checker_output,
 )
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 
 @pytest.mark.requirement("problems:reports")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joey.core.task_types import TodoStatus, parse_todos
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from joey.cli.exit_codes import error_to_exit_code
 from joey.errors import WorkspaceError
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.server import ModelServer
-from tests.front.binary import Finished, Joey, reach
+from tests.harness.cli.binary import Finished, Joey, reach
 
 KEY = "sk-ant-very-secret-0123456789"
 

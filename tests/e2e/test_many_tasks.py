@@ -13,7 +13,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, Request
-from tests.counts import daily
+from tests.harness.counts import daily
 
 TASKS = 100
 TURNS = daily(8, 20)

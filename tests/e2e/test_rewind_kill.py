@@ -16,9 +16,9 @@ from joey.core.history.ui import Row
 from joey.engine.task import Task
 from joey.testing.script import Call, Turn, call
 from joey.testing.server import ModelServer
-from tests.fork_server import JOEY, start_module
+from tests.harness.fork_server import JOEY, start_module
 
-CRASH = "tests.e2e.crash_during_rewind"
+CRASH = "tests.harness.e2e.crash_during_rewind"
 LIMIT = 60.0
 STEPS = ("kept", "torn", "told", "half", "back", "noted")
 NOTHING_DONE = ("kept", "torn")

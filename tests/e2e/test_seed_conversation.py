@@ -18,7 +18,7 @@ from joey.engine.outcomes import Completed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.e2e.express import (
+from tests.harness.e2e.express import (
     IDS,
     INSTALL,
     PACKAGE,

@@ -15,8 +15,8 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
 from joey.testing.server import ModelServer
-from tests.scripted_conversations import by_first_message
-from tests.workspace.test_worktrees import git
+from tests.harness.scripted_conversations import by_first_message
+from tests.harness.workspace.git import git
 
 CHILDREN = 8
 LIMIT = 60.0

@@ -26,9 +26,10 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.counts import daily
-from tests.scripted_conversations import by_first_message
-from tests.workspace.test_worktrees import git
+from tests.harness.counts import daily
+from tests.harness.paths import ROOT
+from tests.harness.scripted_conversations import by_first_message
+from tests.harness.workspace.git import git
 
 pytestmark = pytest.mark.usefixtures("on_disk")
 
@@ -68,12 +69,10 @@ def workspace(directory: Path) -> str:
     return str(directory / "work")
 
 
-ROOT = Path(__file__).parents[2]
-
-
 async def run_until_killed(url: str, directory: Path, last: int, way: str = "") -> int:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.e2e.crash_after_record", str(last), *([way] if way else []),
+        sys.executable, "-m", "tests.harness.e2e.crash_after_record",
+        str(last), *([way] if way else []),
         "-p", "-y", "--provider", "anthropic", "--base-url", url, "-m", "test",
         "-w", workspace(directory), "do the whole",
         cwd=ROOT, env={**os.environ, "JOEY_HOME": str(directory / "home")},

@@ -26,7 +26,7 @@ from joey.engine.task import Task
 from joey.errors import ProviderError, ProviderFailureKind
 from joey.testing.script import Turn, call
 from joey.testing.scripted_provider import ScriptItem
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     check_history,
@@ -34,13 +34,13 @@ from tests.engine.engine_harness import (
     list_durable_events,
     wait_for_ending,
 )
-from tests.engine.scripted_subtasks import (
+from tests.harness.engine.limited_subtasks import LOOK, children_of, looking, play
+from tests.harness.engine.scripted_subtasks import (
     ALLOW_ALL_WITH_SUBTASKS,
     PRICED_MODEL,
     ScriptedSubtasks,
     delegate,
 )
-from tests.engine.test_subtask_limits import LOOK, children_of, looking, play
 
 CENTS = ModelInfo(id="scripted", context_window=200_000, prices=Prices(input=10_000.0, output=0.0))
 """A token is a cent, so that a request of the scripts is a dime."""

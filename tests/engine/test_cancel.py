@@ -29,7 +29,7 @@ from joey.engine.task import Task
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted_provider import ScriptedProvider
 from joey.testing.server import ModelServer
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     check_history,

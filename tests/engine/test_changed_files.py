@@ -15,7 +15,7 @@ from joey.engine.environment import find_externally_modified_files
 from joey.testing.script import Turn, call
 from joey.testing.scripted_provider import ScriptedProvider
 from joey.workspace.files import LocalFiles
-from tests.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
+from tests.harness.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
 
 HEADING = "# Recently Modified Files"
 

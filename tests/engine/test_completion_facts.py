@@ -21,7 +21,7 @@ from joey.engine.task import Task
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, pause, say
 from joey.workspace.files import LocalFiles
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     ALLOW_ALL,
     EngineHarness,
     check_history,
@@ -33,7 +33,11 @@ from tests.engine.engine_harness import (
     wait_for_ask,
     wait_for_ending,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
 
 pytestmark = pytest.mark.requirement("engine:completion:facts")
 

@@ -27,7 +27,7 @@ from joey.errors import CondenseError, ConfigError, UserError
 from joey.ports.model import Provider
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     block_disk_writes,
@@ -39,7 +39,7 @@ from tests.engine.engine_harness import (
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.small_window_model import (
+from tests.harness.engine.small_window_model import (
     SmallWindowModel,
     join_text,
     list_condense_events,

@@ -16,15 +16,15 @@ from joey.engine.task import Task
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, fail, say
 from joey.testing.scripted_provider import ScriptedTurn
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     find_rows,
     finish,
     list_texts,
     wait_for_ending,
 )
-from tests.engine.scripted_subtasks import delegate
-from tests.engine.small_window_model import (
+from tests.harness.engine.scripted_subtasks import delegate
+from tests.harness.engine.small_window_model import (
     SmallWindowModel,
     join_text,
     list_condense_events,

@@ -12,7 +12,10 @@ from joey.core.settings import Profile, Settings
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
 from joey.testing.server import ModelServer
-from tests.testing.window_limited_model import WindowLimitedModelScript, make_file_reading_turns
+from tests.harness.testing.window_limited_model import (
+    WindowLimitedModelScript,
+    make_file_reading_turns,
+)
 
 TURNS = 150
 WINDOW = 11_000

@@ -13,7 +13,7 @@ from joey.execution.custom_tools import LocalCustomTools
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted_provider import ScriptedProvider
-from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask
+from tests.harness.engine.engine_harness import EngineHarness, finish, wait_for_ask
 
 GREET = '''"""Greet somebody."""
 

@@ -15,7 +15,7 @@ from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, say
 from joey.tools.read_file import ReadFile
 from joey.tools.update_todo_list import UpdateTodoList
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     find_rows,

@@ -20,7 +20,7 @@ from joey.engine.task import Task
 from joey.errors import StoreError
 from joey.testing.script import Call, Turn, call
 from joey.testing.scripted_provider import ScriptedTurn
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     finish,
     wait_for_ask,

@@ -15,7 +15,7 @@ from joey.engine.engine import TaskOptions
 from joey.providers.openai_request import OpenAiRequestBuilder
 from joey.testing.script import Turn, call, say, usage
 from joey.testing.scripted_provider import ScriptedProvider
-from tests.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
+from tests.harness.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
 
 LOOK = Turn(call("list_files", {"path": "."}))
 XML_LOOK = Turn(say("<list_files><path>.</path></list_files>"))

@@ -24,14 +24,14 @@ from joey.engine.task import Task
 from joey.errors import TaskNotFoundError, UserError
 from joey.storage.task_store import EphemeralStore
 from joey.testing.script import Turn, call, pause, say
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     finish,
     list_durable_events,
     wait_for_ask,
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.rewind_harness import (
+from tests.harness.engine.rewind_harness import (
     RewindHarness,
     check_histories,
     dump_messages,
@@ -39,7 +39,11 @@ from tests.engine.rewind_harness import (
     rewind_harness,
     run_eventful_task,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
 
 __all__ = ["rewind_harness"]
 

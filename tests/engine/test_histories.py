@@ -17,7 +17,7 @@ from joey.engine.recorder import Recorder
 from joey.engine.task import Task
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call, disconnect, say, think
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     ALLOW_ALL,
     EngineHarness,
     check_history,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.engine.asks import Unattended
-from tests.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
+from tests.harness.engine.engine_harness import EngineHarness, finish, list_texts, wait_for_ending
 
 
 def make_pipe(path: Path) -> None:

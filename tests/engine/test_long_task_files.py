@@ -16,9 +16,9 @@ from joey.core.rewind import RewindPreview
 from joey.engine.checkpoints import restore_checkpoint
 from joey.errors import UserError
 from joey.testing.script import Call, Turn, call
-from tests.engine.engine_harness import list_durable_events
-from tests.engine.rewind_harness import RewindHarness
-from tests.engine.test_long_task import STEPS, LongTask, TaskSnapshot, check_same, survive
+from tests.harness.engine.engine_harness import list_durable_events
+from tests.harness.engine.long_task import STEPS, LongTask, TaskSnapshot, check_same, survive
+from tests.harness.engine.rewind_harness import RewindHarness
 
 FILE_STEPS = max(60, STEPS // 10)
 """They cost more: git looks at the files in most of them."""

@@ -14,7 +14,7 @@ from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Aborted, Completed, Failed
 from joey.testing.script import Turn, call, pause, say, usage
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     ALLOW_ALL,
     EngineHarness,
     check_history,

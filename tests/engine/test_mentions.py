@@ -20,8 +20,13 @@ from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from joey.testing.scripted_provider import ScriptedProvider
 from joey.workspace.git.repository import GitRepository
-from tests.engine.engine_harness import EngineHarness, finish, list_durable_events, wait_for_ask
-from tests.engine.static_customizations import StaticCustomizations
+from tests.harness.engine.engine_harness import (
+    EngineHarness,
+    finish,
+    list_durable_events,
+    wait_for_ask,
+)
+from tests.harness.engine.static_customizations import StaticCustomizations
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"

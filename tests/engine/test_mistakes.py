@@ -9,7 +9,7 @@ from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     finish,
     list_texts,
@@ -17,7 +17,11 @@ from tests.engine.engine_harness import (
     wait_for_ask,
     wait_for_ending,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
 
 WRONG = [call("no_such_tool", {"n": n}) for n in range(3)]
 

@@ -10,7 +10,7 @@ from joey.core.models import ToolProtocol
 from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.testing.script import Say, Turn, call
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     find_rows,
     finish,

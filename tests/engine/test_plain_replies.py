@@ -15,7 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, pause, say, think
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     find_rows,
@@ -27,7 +27,11 @@ from tests.engine.engine_harness import (
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
 
 ANSWER = Turn(say("It is the linker."))
 ASKS = Settings(mode="ask")

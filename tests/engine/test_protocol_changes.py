@@ -18,7 +18,7 @@ from joey.errors import ProviderError, ProviderFailureKind
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, say
 from joey.testing.scripted_provider import ScriptedProvider
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     ALLOW_ALL,
     EngineHarness,
     check_history,

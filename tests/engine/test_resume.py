@@ -16,7 +16,7 @@ from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, fail, say, think
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     find_rows,

@@ -12,7 +12,7 @@ from joey.engine.limits import RetryBudget
 from joey.engine.outcomes import Completed, Failed
 from joey.errors import NOT_RUNNING_CODE, UNREACHABLE_CODE, ProviderError, ProviderFailureKind
 from joey.testing.script import Turn, call, disconnect, fail, say
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     find_rows,

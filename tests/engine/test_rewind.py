@@ -15,10 +15,9 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
 from joey.engine.run_start import RunStart
-from joey.engine.task import Task
 from joey.errors import TaskStateError, UserError
 from joey.testing.script import Turn, call, pause, say
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     finish,
     list_durable_events,
     list_texts,
@@ -26,24 +25,24 @@ from tests.engine.engine_harness import (
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.rewind_harness import (
+from tests.harness.engine.rewind_harness import (
     RewindHarness,
     check_histories,
     dump_messages,
     list_row_timestamps,
     rewind_harness,
+    row_of,
     run_eventful_task,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
 
 __all__ = ["rewind_harness"]
 
 PROTOCOLS = pytest.mark.parametrize("protocol", list(ToolProtocol))
-
-
-def row_of(task: Task, say: str, number: int = 0) -> int:
-    found = [row for row in task.rows if isinstance(row, Row) and say in (row.say, row.ask)]
-    return found[number].ts
 
 
 @pytest.mark.requirement("rewind:any-row")

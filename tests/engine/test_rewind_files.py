@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,52 +12,33 @@ from joey.core.history.ui import Row
 from joey.core.models import ToolProtocol
 from joey.engine.asks import Unattended
 from joey.engine.checkpoints import preview_restore, restore_checkpoint
-from joey.engine.task import Task
 from joey.errors import UserError
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
-from tests.counts import daily
-from tests.engine.engine_harness import (
+from tests.harness.counts import daily
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     finish,
     list_durable_events,
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.rewind_harness import (
+from tests.harness.engine.rewind_harness import (
     RewindHarness,
     check_histories,
+    cut,
+    files,
     list_row_timestamps,
     rewind_harness,
     run_eventful_task,
+    tools,
+    write,
+    written,
 )
 
 __all__ = ["rewind_harness"]
 
 pytestmark = pytest.mark.requirement("rewind:files")
-
-
-def write(path: str, content: str) -> Turn:
-    return Turn(call("write_to_file", {"path": path, "content": content}))
-
-
-def files(rewind_harness: RewindHarness) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(rewind_harness.root.iterdir())}
-
-
-async def written(rewind_harness: RewindHarness) -> Task:
-    """`a` is written, then `a` and `b`."""
-    (rewind_harness.root / "own.txt").write_text("mine\n")
-    task = await rewind_harness.start(
-        write("a", "1\n"), write("a", "2\n"), write("b", "3\n"), finish(), policy=Unattended()
-    )
-    await wait_for_ending(task)
-    assert files(rewind_harness) == {"a": "2\n", "b": "3\n", "own.txt": "mine\n"}
-    return task
-
-
-def tools(task: Task) -> list[int]:
-    return [row.ts for row in task.rows if isinstance(row, Row) and row.tool == "write_to_file"]
 
 
 async def test_files_come_back_as_they_were_at_each_row(rewind_harness: RewindHarness) -> None:
@@ -181,11 +161,6 @@ async def test_a_process_that_died_before_the_files_came_back(
     assert files(rewind_harness) == {"own.txt": "mine\n", "a": "2\n", "b": "3\n"} | {
         "b": files(rewind_harness)["b"]
     }
-
-
-def cut(journal: Path, count: int) -> None:
-    lines = journal.read_text().splitlines(keepends=True)
-    journal.write_text("".join(lines[:-count]))
 
 
 async def test_files_that_cannot_come_back_are_reported_and_never_overwrite_later_work(

@@ -24,22 +24,30 @@ from joey.engine.task import Task
 from joey.errors import UserError
 from joey.testing.script import Turn, call
 from joey.testing.scripted_provider import ScriptedTurn
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     finish,
     list_durable_events,
     wait_for_ask,
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.rewind_harness import (
+from tests.harness.engine.rewind_harness import (
     RewindHarness,
     check_histories,
+    cut,
+    files,
     list_row_timestamps,
     rewind_harness,
+    row_of,
+    tools,
+    write,
+    written,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
-from tests.engine.test_rewind import row_of
-from tests.engine.test_rewind_files import cut, files, tools, write, written
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
 
 __all__ = ["rewind_harness"]
 

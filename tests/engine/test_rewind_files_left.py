@@ -11,9 +11,8 @@ from joey.core.settings import Settings
 from joey.engine.asks import Unattended
 from joey.engine.checkpoints import preview_restore
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import finish, wait_for_ending
-from tests.engine.rewind_harness import RewindHarness, rewind_harness
-from tests.engine.test_rewind_files import tools, write
+from tests.harness.engine.engine_harness import finish, wait_for_ending
+from tests.harness.engine.rewind_harness import RewindHarness, rewind_harness, tools, write
 
 __all__ = ["rewind_harness"]
 

@@ -31,9 +31,10 @@ from joey.engine.engine import Engine, TaskOptions
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer, Request
-from tests.engine.engine_harness import TIMEOUT_S, list_durable_events
+from tests.harness.engine.engine_harness import TIMEOUT_S, list_durable_events
+from tests.harness.paths import ROOT
 
-HERE = Path(__file__).parent.parent
+HERE = ROOT / "tests"
 SAMPLE = HERE / "roo_workspace"
 EXPECTED = HERE / "roo_workspace_expected"
 RENEW = bool(os.environ.get("RENEW_EXPECTED"))

@@ -13,7 +13,7 @@ from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.engine.task import Task
 from joey.testing.script import Turn, call, disconnect, say, think
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     done,

@@ -24,14 +24,18 @@ from joey.engine.task import Task
 from joey.ports.storage import Store, TaskLog, TaskMetadata
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn
-from tests.counts import daily
-from tests.engine.engine_harness import (
+from tests.harness.counts import daily
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     finish,
     wait_for_ending,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
 
 Moment = Callable[[], None]
 PARTS = {

@@ -20,7 +20,7 @@ from joey.engine.outcomes import Completed, Failed
 from joey.engine.task import Task
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     find_rows,
@@ -29,7 +29,11 @@ from tests.engine.engine_harness import (
     list_tool_results,
     wait_for_ending,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
 
 PARTS = {
     "the whole": [Turn(delegate("part 1", todos="[ ] look"), delegate("part 2")), finish("whole")],

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from msgspec import structs
@@ -12,18 +11,14 @@ from msgspec import structs
 from joey.core.events import (
     AskOpened,
     RequestStarted,
-    SubtaskSpawned,
     TaskFailed,
-    TaskPaused,
     ToolFinished,
 )
-from joey.core.settings import Limits, Settings
+from joey.core.settings import Limits
 from joey.core.task_types import AskKind, TaskState
-from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
-from joey.engine.task import Task
 from joey.testing.script import Turn, call, pause
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     finish,
@@ -32,43 +27,14 @@ from tests.engine.engine_harness import (
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.scripted_subtasks import (
+from tests.harness.engine.limited_subtasks import children_of, looking, play
+from tests.harness.engine.scripted_subtasks import (
     ALLOW_ALL_WITH_SUBTASKS,
     PRICED_MODEL,
-    ScriptedSubtasks,
     delegate,
 )
 
-LOOK = Turn(call("list_files", {"path": "."}))
 LOOK_AGAIN = Turn(call("list_files", {"path": "."}), call("read_file", {"path": "no.txt"}))
-
-
-async def play(
-    engine_harness: EngineHarness,
-    parts: Mapping[str, Sequence[Turn]],
-    *,
-    limits: Limits | None = None,
-    attended: bool = False,
-    settings: Settings = ALLOW_ALL_WITH_SUBTASKS,
-    **model: Any,
-) -> tuple[Task, ScriptedSubtasks]:
-    engine_harness.provider = scripted = ScriptedSubtasks(parts, **model)
-    policy = None if attended else Unattended()
-    task = await engine_harness.start(
-        text="the whole", settings=settings, policy=policy, limits=limits
-    )
-    return task, scripted
-
-
-async def children_of(task: Task) -> list[Task]:
-    await wait_for_event(task, TaskPaused)
-    found = [event for event in list_durable_events(task) if isinstance(event, SubtaskSpawned)]
-    children = [await task.find_subtask(spawned.child_id) for spawned in found]
-    return [child for child in children if child is not None]
-
-
-def looking(count: int) -> list[Turn]:
-    return [Turn(call("list_files", {"path": ".", "recursive": bool(n % 2)})) for n in range(count)]
 
 
 @pytest.mark.requirement("subtasks:limits")

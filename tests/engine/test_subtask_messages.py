@@ -15,7 +15,7 @@ from joey.engine.asks import Unattended
 from joey.engine.engine import TaskOptions
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, pause
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     done,
     finish,
@@ -24,8 +24,15 @@ from tests.engine.engine_harness import (
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
-from tests.engine.test_subtasks import child_of, ended, play, spawned_by
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    child_of,
+    delegate,
+    ended,
+    play,
+    spawned_by,
+)
 
 
 def looking(count: int) -> list[Turn]:

@@ -23,7 +23,7 @@ from joey.ports.tool_context import Capabilities
 from joey.storage.task_store import JsonFileStore
 from joey.testing.script import Call, Turn, call, fail, pause, say
 from joey.workspace.git.worktrees import GitWorktrees
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     find_rows,
@@ -33,9 +33,9 @@ from tests.engine.engine_harness import (
     wait_for_ask,
     wait_for_ending,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks
-from tests.engine.test_subtask_limits import children_of
-from tests.workspace.test_worktrees import git
+from tests.harness.engine.limited_subtasks import children_of
+from tests.harness.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks
+from tests.harness.workspace.git import git
 
 OPTIONS = TaskOptions(settings=ALLOW_ALL_WITH_SUBTASKS, policy=Unattended())
 

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import json
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -31,7 +31,7 @@ from joey.engine.outcomes import Aborted, Completed
 from joey.engine.task import Task
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, fail, pause, say
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     check_history,
@@ -46,47 +46,16 @@ from tests.engine.engine_harness import (
     wait_for_ending,
     wait_for_event,
 )
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
-from tests.engine.static_customizations import StaticCustomizations
-
-
-async def play(
-    engine_harness: EngineHarness,
-    parts: Mapping[str, Sequence[Turn]],
-    *,
-    text: str = "the whole",
-    settings: Settings = ALLOW_ALL_WITH_SUBTASKS,
-    policy: Unattended | None = None,
-) -> Task:
-    engine_harness.provider = ScriptedSubtasks(parts)
-    return await engine_harness.start(text=text, settings=settings, policy=policy)
-
-
-async def child_of(task: Task, number: int = 0) -> Task:
-    """A subtask while it is open."""
-    while True:
-        await wait_for_event(task, TaskPaused)
-        spawned = [
-            event for event in list_durable_events(task) if isinstance(event, SubtaskSpawned)
-        ]
-        if len(spawned) > number:
-            child = await task.find_subtask(spawned[number].child_id)
-            assert child is not None
-            return child
-
-
-def spawned_by(task: Task) -> list[str]:
-    return list(task.recorder.projection.spawned_subtasks)
-
-
-async def ended(task: Task) -> Completed:
-    """The ending of a task whose result a user accepts."""
-    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
-    await task.approve()
-    ending = await wait_for_ending(task)
-    assert isinstance(ending, Completed)
-    check_history(task.messages)
-    return ending
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    child_of,
+    delegate,
+    ended,
+    play,
+    spawned_by,
+)
+from tests.harness.engine.static_customizations import StaticCustomizations
 
 
 @pytest.mark.requirement("subtasks:result", "subtasks:events")

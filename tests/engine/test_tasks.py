@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from joey.engine.engine import TaskOptions
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.scripted_provider import ScriptedProvider
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     TIMEOUT_S,
     EngineHarness,
     finish,
@@ -26,8 +25,8 @@ from tests.engine.engine_harness import (
     wait_for_ending,
     wait_for_event,
 )
+from tests.harness.paths import ROO_TASKS
 
-ROO_TASKS = Path(__file__).parents[1] / "stores" / "roo_tasks"
 XML_END = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
 
 

@@ -12,7 +12,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed, Failed
 from joey.testing.script import Turn, call, disconnect, usage
 from joey.testing.scripted_provider import ScriptedProvider, ScriptedTurn
-from tests.engine.engine_harness import EngineHarness, done, wait_for_ask, wait_for_ending
+from tests.harness.engine.engine_harness import EngineHarness, done, wait_for_ask, wait_for_ending
 
 PRICED = ModelInfo(id="priced", prices=Prices(input=1.0, output=10.0))
 MILLION = 1_000_000

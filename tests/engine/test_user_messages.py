@@ -18,7 +18,7 @@ from joey.engine.asks import Unattended
 from joey.engine.outcomes import Completed
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.scripted_provider import ScriptedProvider
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     block_disk_writes,
     done,

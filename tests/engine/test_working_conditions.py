@@ -11,7 +11,7 @@ from joey.core.settings import Settings
 from joey.core.task_types import Answer, Response, RuleScope
 from joey.engine.asks import Unattended
 from joey.testing.script import Turn, call, say
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     finish,
     list_texts,

@@ -12,9 +12,9 @@ from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.fork_server import start_process
-from tests.front.binary import LIMIT
 from tests.golden.program import Program
+from tests.harness.cli.binary import LIMIT
+from tests.harness.fork_server import start_process
 
 Frame = dict[str, Any]
 TOKEN = "a-token-for-tests-0123456789"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from tests.front.binary import Finished, Joey
+from tests.harness.cli.binary import Finished, Joey
 
 FILES = {"a.txt": "hello\n", "src/main.py": "print('hello')\n"}
 

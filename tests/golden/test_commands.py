@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.golden.corpus import in_corpus
 from tests.golden.golden import check_json
 from tests.golden.masks import masked, shape
-from tests.golden.test_corpus import in_corpus
 
 CHANGES: tuple[tuple[str, ...], ...] = (
     ("config", "set", "alwaysAllowWrite", "true"),

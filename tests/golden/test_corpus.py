@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.golden import homes
+from tests.golden.corpus import CORPUS, in_corpus
 from tests.golden.formats import by_tag
-from tests.golden.golden import DATA, check_json
+from tests.golden.golden import check_json
 from tests.golden.masks import masked
-from tests.golden.program import Program, reach
+from tests.golden.program import reach
 from tests.golden.scripts import finish
 
-CORPUS = DATA / "corpus"
 TASKS = sorted(path.name for path in (CORPUS / "tasks").iterdir())
 JOURNALS = [name for name in TASKS if (CORPUS / "tasks" / name / "journal.jsonl").exists()]
 SNAPSHOTS = ("api_conversation_history.json", "ui_messages.json", "task_metadata.json")
@@ -80,12 +80,6 @@ def test_every_durable_event_is_in_a_journal() -> None:
     lines = [line for name in JOURNALS for line in journal(name).splitlines()]
     found = {json.loads(line)["event"]["event"] for line in lines}
     assert sorted({*by_tag(homes.DURABLE_EVENTS)} - found) == []
-
-
-def in_corpus(tmp_path: Path) -> Program:
-    program = Program(tmp_path)
-    shutil.copytree(CORPUS / "tasks", program.home / "tasks")
-    return program
 
 
 @pytest.mark.parametrize("task_id", RESUMED)

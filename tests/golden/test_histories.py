@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.front.binary import Finished
 from tests.golden.golden import check_json
 from tests.golden.homes import ModelServer, Turn, fail, say
 from tests.golden.masks import Masks, merged, shape
 from tests.golden.program import Program, reach
 from tests.golden.scripts import conversation, finish, turn
+from tests.harness.cli.binary import Finished
 
 PROTOCOLS = ("native", "xml")
 FLAGS = ("--no-sandbox", "--allow-writes", "--allow", "printf", "--deny", "rm")

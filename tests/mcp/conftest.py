@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mcp.hub_harness import HubHarness
-from tests.memory_disk import get_disk
+from tests.harness.mcp.hub_harness import HubHarness
+from tests.harness.memory_disk import get_disk
 
 PACKAGES = ("server-everything", "server-filesystem")
 VERSION = "2026.8.31"

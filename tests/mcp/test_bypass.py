@@ -26,9 +26,9 @@ from joey.mcp.transports import open_stdio_streams
 from joey.mcp.trust import list_trust_items
 from joey.ports.tool_context import Capabilities
 from joey.tools.mcp_tool import prepare_call, run_call
-from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, server, settled, until
-from tests.mcp.misbehaving_server import misbehaving
-from tests.tools.tool_context import make_context
+from tests.harness.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, server, settled, until
+from tests.harness.mcp.misbehaving_server import misbehaving
+from tests.harness.tools.tool_context import make_context
 
 
 def request(method: str, params: dict[str, Any]) -> SessionMessage:

@@ -15,8 +15,8 @@ from joey.errors import ToolError, UserError
 from joey.mcp.leases import HubConfig
 from joey.mcp.login import open_callback_server
 from joey.mcp.server_admin import ServerAdmin
-from tests.mcp.hub_harness import HubHarness, names, server, settled, until
-from tests.mcp.web_server import Web, serving
+from tests.harness.mcp.hub_harness import HubHarness, names, server, settled, until
+from tests.harness.mcp.web_server import Web, serving
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.hub_harness import HubHarness, names, server, settled, tiny, until
+from tests.harness.mcp.hub_harness import HubHarness, names, server, settled, tiny, until
+from tests.harness.paths import ROOT
 
 
 @pytest.mark.requirement("mcp:idle")
@@ -18,7 +19,7 @@ def test_where_no_server_is_named_the_library_is_not_loaded(tmp_path: Path) -> N
     program = """
 import asyncio, sys
 from pathlib import Path
-from tests.mcp.hub_harness import HubHarness, settled
+from tests.harness.mcp.hub_harness import HubHarness, settled
 
 async def main():
     house = HubHarness(Path(sys.argv[1]))
@@ -33,7 +34,7 @@ asyncio.run(main())
 """
     run = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,

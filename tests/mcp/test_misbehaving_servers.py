@@ -10,8 +10,16 @@ import pytest
 
 from joey.core.mcp import normalize_schema
 from joey.errors import ToolError
-from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, is_alive, names, server, settled, until
-from tests.mcp.misbehaving_server import misbehaving
+from tests.harness.mcp.hub_harness import (
+    TIMEOUT_S,
+    HubHarness,
+    is_alive,
+    names,
+    server,
+    settled,
+    until,
+)
+from tests.harness.mcp.misbehaving_server import misbehaving
 
 
 @pytest.mark.requirement("mcp:stdio:garbage")

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.hub_harness import TIMEOUT_S, HubHarness, names, server, until
+from tests.harness.mcp.hub_harness import TIMEOUT_S, HubHarness, names, server, until
 
 Commands = dict[str, list[str]]
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from joey.errors import ToolError
-from tests.mcp.hub_harness import (
+from tests.harness.mcp.hub_harness import (
     TIMEOUT_S,
     HubHarness,
     is_alive,
@@ -24,6 +24,7 @@ from tests.mcp.hub_harness import (
     tiny,
     until,
 )
+from tests.harness.paths import ROOT
 
 
 @pytest.mark.requirement("mcp:stdio:connect")
@@ -202,7 +203,7 @@ async def test_a_server_that_ignores_everything_is_gone_with_its_last_task(
 _HOST = """
 import asyncio, sys
 from pathlib import Path
-from tests.mcp.hub_harness import HubHarness, tiny
+from tests.harness.mcp.hub_harness import HubHarness, tiny
 
 async def main():
     lease = await HubHarness(Path(sys.argv[1])).open(tiny=tiny("--stubborn"))
@@ -217,7 +218,7 @@ asyncio.run(main())
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of the killed")
 def test_a_server_that_ignores_everything_is_gone_when_joey_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _HOST, str(tmp_path)]
-    root = Path(__file__).parents[2]
+    root = ROOT
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as host:
         assert host.stdout is not None
         pid = int(host.stdout.readline())

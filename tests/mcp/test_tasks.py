@@ -16,7 +16,7 @@ from joey.core.task_types import AskKind
 from joey.engine.asks import Unattended
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call, say
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     find_rows,
@@ -25,8 +25,8 @@ from tests.engine.engine_harness import (
     wait_for_ask,
     wait_for_ending,
 )
-from tests.mcp.hub_harness import HubHarness, tiny
-from tests.tools.mcp_servers import WEATHER, StaticMcpServers
+from tests.harness.mcp.hub_harness import HubHarness, tiny
+from tests.harness.tools.mcp_servers import WEATHER, StaticMcpServers
 
 ECHO = Turn(call("mcp--tiny--echo", {"text": "hello there"}))
 

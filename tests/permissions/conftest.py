@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.engine_harness import EngineHarness
+from tests.harness.engine.engine_harness import EngineHarness
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from joey.app.options import PermissionFlags
 from joey.app.permission_explanations import PermissionExplainer
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow
-from tests.permissions.command_testbed import CommandTestbed
-from tests.permissions.corpus import (
+from tests.harness.permissions.command_testbed import CommandTestbed
+from tests.harness.permissions.corpus import (
     check_harmless,
     check_projects,
     run_hostile,
     sample_commands,
 )
-from tests.permissions.evaluation_lines import (
+from tests.harness.permissions.evaluation_lines import (
     ALLOW_ALL_RULES,
     DENIED_RULES,
     GIT_HELPER_LINES,
@@ -28,9 +28,9 @@ from tests.permissions.evaluation_lines import (
     iter_denied_lines,
     iter_evaluation_lines,
 )
-from tests.permissions.harmless import list_harmless_commands
-from tests.permissions.hostile import READ_ONLY_RULES, list_hostile_commands
-from tests.permissions.line_files import load_asked_lines, load_projects
+from tests.harness.permissions.harmless import list_harmless_commands
+from tests.harness.permissions.hostile import READ_ONLY_RULES, list_hostile_commands
+from tests.harness.permissions.line_files import load_asked_lines, load_projects
 
 SAMPLE = 500
 SEED = 20_250_301

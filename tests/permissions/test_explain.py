@@ -12,7 +12,7 @@ import pytest
 
 from joey.app.sandbox import detect_sandbox
 from joey.ports.execution import SandboxLevel
-from tests.fork_server import run_process
+from tests.harness.fork_server import run_process
 
 
 def explain(

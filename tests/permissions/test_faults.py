@@ -19,8 +19,8 @@ from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
 from joey.tools.execute_command import ExecuteCommand
 from joey.workspace.files import LocalFiles
-from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_ending
-from tests.tools.tool_context import make_context
+from tests.harness.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_ending
+from tests.harness.tools.tool_context import make_context
 
 SETTINGS = Settings(always_allow_execute=True, allowed_commands=("ls", "echo", "touch"))
 LISTING = Turn(call("execute_command", {"command": "touch made.txt", "cwd": None}))

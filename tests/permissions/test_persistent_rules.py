@@ -29,7 +29,7 @@ from joey.errors import ConfigError
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import EngineHarness, find_rows, finish, wait_for_ask
+from tests.harness.engine.engine_harness import EngineHarness, find_rows, finish, wait_for_ask
 
 READ = BashGrammar().parse_chain
 

@@ -13,8 +13,8 @@ from joey.app.permission_explanations import PermissionExplainer
 from joey.app.sandbox import detect_sandbox
 from joey.core.permissions.reading_commands import READING_RULES, build_reading_preamble
 from joey.ports.execution import SandboxLevel
-from tests.permissions.command_testbed import CommandTestbed
-from tests.permissions.corpus import (
+from tests.harness.permissions.command_testbed import CommandTestbed
+from tests.harness.permissions.corpus import (
     READING_GIT_LINES,
     list_default_hostile_lines,
     run_hostile_by_default,

@@ -15,9 +15,13 @@ from joey.engine.asks import Unattended
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_ending
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
-from tests.fork_server import run_process
+from tests.harness.engine.engine_harness import EngineHarness, finish, wait_for_ask, wait_for_ending
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
+from tests.harness.fork_server import run_process
 
 
 def run_report(engine_harness: EngineHarness, *arguments: str) -> str:

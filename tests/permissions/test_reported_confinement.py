@@ -19,14 +19,14 @@ from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports.tool_context import Capabilities
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     find_rows,
     finish,
     list_durable_events,
     wait_for_ask,
 )
-from tests.server.server_fixture import done, open_server
+from tests.harness.server.server_fixture import done, open_server
 
 YES = "yesButtonClicked"
 Announcement = ToolStarted | AskOpened

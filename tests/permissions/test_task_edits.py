@@ -29,14 +29,14 @@ from joey.core.task_types import Answer, AskKind, Response
 from joey.engine.engine import TaskOptions
 from joey.execution.bash_grammar import BashGrammar
 from joey.testing.script import Turn, call
-from tests.engine.engine_harness import (
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     finish,
     list_durable_events,
     wait_for_ask,
     wait_for_event,
 )
-from tests.engine.scripted_subtasks import ScriptedSubtasks, delegate
+from tests.harness.engine.scripted_subtasks import ScriptedSubtasks, delegate
 
 HERE = ResolvedPath(path_as_given="a.py", path=Path("/w/a.py"), display_path="a.py", is_inside=True)
 OUTSIDE = ResolvedPath(

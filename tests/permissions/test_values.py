@@ -21,7 +21,7 @@ from joey.core.permissions.program_tables import (
     MODIFYING_PROGRAMS,
     READ_ONLY_PROGRAMS,
 )
-from tests.permissions.command_testbed import CommandTestbed
+from tests.harness.permissions.command_testbed import CommandTestbed
 
 OUTSIDE = ("../outside/secret", "link", "dirlink/secret", "{root}/outside/secret")
 

@@ -21,7 +21,7 @@ from joey.core.settings import Profile
 from joey.providers.anthropic import AnthropicRequestBuilder
 from joey.providers.factory import resolve_model
 from joey.providers.services import MISSING_REASONING
-from tests.providers.conversations import (
+from tests.harness.providers.conversations import (
     CALL_ID,
     DETAILS,
     IMAGE_BLOCK,

@@ -37,7 +37,7 @@ from joey.testing.script import (
     think,
     usage,
 )
-from tests.providers.provider_connection import (
+from tests.harness.providers.provider_connection import (
     MODEL_REQUEST,
     connect_provider,
     make_event_turn,

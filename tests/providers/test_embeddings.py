@@ -19,7 +19,7 @@ from joey.providers.embeddings import (
     EmbeddingClient,
 )
 from joey.providers.http_client import HttpClient
-from tests.providers.sockets import Reader, Writer, read_request, run_server
+from tests.harness.providers.sockets import Reader, Writer, read_request, run_server
 
 PROFILE = Profile(name="vectors", provider="openai", model="embed-small", api_key="k3y-secret")
 

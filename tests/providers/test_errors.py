@@ -22,8 +22,9 @@ from joey.providers.errors import (
 from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.testing.script import Fail, Turn, disconnect, fail, say
-from tests.providers.provider_connection import MODEL_REQUEST, PROFILES, stream_until_error
-from tests.providers.sockets import Reader, Writer, read_request, run_server
+from tests.harness.providers.provider_connection import MODEL_REQUEST, PROFILES, stream_until_error
+from tests.harness.providers.refusals import TOOL_REFUSALS
+from tests.harness.providers.sockets import Reader, Writer, read_request, run_server
 
 SERVICE = ServiceInfo("anthropic", "model.test:443", "claude-x", "work", "k3y-secret", "MY_KEY")
 
@@ -162,23 +163,6 @@ def test_other_refusals_are_not_taken_for_a_long_conversation(text: str) -> None
     assert (
         build_response_error(SERVICE, 400, {}, body).failure is ProviderFailureKind.INVALID_REQUEST
     )
-
-
-TOOL_REFUSALS = [
-    (400, "registry.ollama.ai/library/gemma3:4b does not support tools"),
-    (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
-    (400, "Function calling is not enabled for models/gemma-3-27b-it"),
-    (
-        404,
-        "No endpoints found that support tool use. To learn more about provider routing, visit …",
-    ),
-    (500, "tools param requires --jinja flag"),
-    (400, "deepseek-reasoner does not support Function Calling"),
-    (400, "The model does not support tool use or function calling but tools were specified."),
-    (400, "tools is not supported in this model. For a list of supported models, refer to …"),
-    (400, "`tool calling` is not supported with this model"),
-    (400, "<400> InternalError.Algo.InvalidParameter: The tool call is not supported."),
-]
 
 
 @pytest.mark.requirement("protocol:tools-refused")

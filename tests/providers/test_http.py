@@ -10,7 +10,14 @@ import pytest
 from joey.errors import ProviderError, ProviderFailureKind
 from joey.providers.http_client import HttpClient
 from joey.providers.http_connection import describe_connection_failure, parse_url
-from tests.providers.sockets import OK_RESPONSE, Proxy, Reader, Writer, read_request, run_server
+from tests.harness.providers.sockets import (
+    OK_RESPONSE,
+    Proxy,
+    Reader,
+    Writer,
+    read_request,
+    run_server,
+)
 
 
 @pytest.fixture

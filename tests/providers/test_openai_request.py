@@ -19,7 +19,7 @@ from joey.core.models import ModelInfo, ModelRequest
 from joey.core.settings import Profile
 from joey.providers.factory import resolve_model
 from joey.providers.openai_request import OpenAiRequestBuilder
-from tests.providers.conversations import (
+from tests.harness.providers.conversations import (
     CALL_ID,
     DETAILS,
     IMAGE_BLOCK,

@@ -39,7 +39,7 @@ from joey.testing.script import (
     think,
     usage,
 )
-from tests.providers.provider_connection import (
+from tests.harness.providers.provider_connection import (
     MODEL_REQUEST,
     PROFILES,
     connect_provider,
@@ -47,7 +47,7 @@ from tests.providers.provider_connection import (
     stream_chunks,
     stream_until_error,
 )
-from tests.providers.sockets import Reader, Writer, read_request, run_server
+from tests.harness.providers.sockets import Reader, Writer, read_request, run_server
 
 SERVICE = ServiceInfo("openai", "model.test:443", "gpt", "default")
 

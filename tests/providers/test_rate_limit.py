@@ -9,7 +9,7 @@ from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
-from tests.providers.provider_connection import MODEL_REQUEST, PROFILES
+from tests.harness.providers.provider_connection import MODEL_REQUEST, PROFILES
 
 
 @pytest.mark.parametrize(("seconds", "waits"), [(None, 0), (0.0, 0), (1000.0, 2)])

@@ -24,7 +24,7 @@ from joey.providers.factory import make_provider, resolve_model
 from joey.providers.http_client import HttpClient
 from joey.providers.openai_request import OpenAiRequestBuilder
 from joey.providers.responses import ResponsesRequestBuilder
-from tests.providers.conversations import (
+from tests.harness.providers.conversations import (
     CALL_ID,
     IMAGE_BLOCK,
     READ_FILE,

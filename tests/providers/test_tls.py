@@ -18,7 +18,7 @@ from joey.providers.factory import make_provider
 from joey.providers.http_client import HttpClient
 from joey.testing.script import Turn, say
 from joey.testing.server import ModelServer
-from tests.providers.sockets import Proxy, Reader, Writer, relay_bytes, run_server
+from tests.harness.providers.sockets import Proxy, Reader, Writer, relay_bytes, run_server
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="needs the openssl command to make a certificate"

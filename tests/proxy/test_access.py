@@ -14,8 +14,7 @@ from joey.proxy.exchange import Wire
 from joey.proxy.http_messages import parse_request_head
 from joey.proxy.routes import Routes, make_upstream
 from joey.server.auth import Token
-from tests.proxy.proxies import OK, Proxy, build_request, open_proxy, send, serve
-from tests.proxy.test_failure_cases import answer_ok
+from tests.harness.proxy.proxies import OK, Proxy, answer_ok, build_request, open_proxy, send, serve
 
 TOKEN = Token("a-token-of-this-test")
 

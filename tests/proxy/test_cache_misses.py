@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from joey.proxy.cache_misses import CacheInspector, CacheMiss, MissReason
-from tests.proxy.conversing import SYSTEM, TOOLS, build_request, build_response
-from tests.proxy.filing import ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH, open_recordings
+from tests.harness.proxy.conversing import SYSTEM, TOOLS, build_request, build_response
+from tests.harness.proxy.filing import ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH, open_recordings
 
 WIRES = (ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH)
 ASKED = [("user", "What is in the repository?")]

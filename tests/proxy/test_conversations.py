@@ -10,8 +10,8 @@ import pytest
 from joey.proxy.conversations import RequestKind
 from joey.proxy.exchange import ExchangeState
 from joey.proxy.recordings import Recordings
-from tests.proxy.conversing import TOOLS, build_request, build_response
-from tests.proxy.filing import ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH, open_recordings
+from tests.harness.proxy.conversing import TOOLS, build_request, build_response
+from tests.harness.proxy.filing import ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH, open_recordings
 
 WIRES = (ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH)
 ASKED = [("user", "Tidy the tests, please.")]

@@ -19,9 +19,10 @@ from pathlib import Path
 import pytest
 
 from joey.proxy.exchange import ExchangeState, Wire
-from tests.counts import daily
-from tests.proxy.proxies import (
+from tests.harness.counts import daily
+from tests.harness.proxy.proxies import (
     OK,
+    answer_ok,
     build_request,
     close,
     list_names,
@@ -38,12 +39,6 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 def find_free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
-
-
-async def answer_ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await read_request(reader)
-    writer.write(OK)
-    await writer.drain()
 
 
 async def test_an_unreachable_service_is_a_502_that_names_it(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from joey.proxy.exchange import ExchangeState
-from tests.counts import daily
-from tests.proxy.proxies import (
+from tests.harness.counts import daily
+from tests.harness.proxy.proxies import (
     build_request,
     close,
     list_names,

@@ -15,8 +15,8 @@ from joey.proxy.filing import open_filed_book
 from joey.proxy.recorder import ExchangeRecorder
 from joey.proxy.routes import Routes, make_upstream
 from joey.proxy.server import ListenOptions, run_proxy_server
-from tests.counts import shortened_examples
-from tests.proxy.wire_scenarios import (
+from tests.harness.counts import shortened_examples
+from tests.harness.proxy.wire_scenarios import (
     Cut,
     Scenario,
     ScriptedServer,

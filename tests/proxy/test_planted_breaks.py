@@ -16,9 +16,9 @@ from joey.proxy.recordings import Recordings
 from joey.proxy.report import build_report
 from joey.testing.script import Turn, say, usage
 from joey.testing.server import ModelServer
-from tests.proxy.conversing import SYSTEM, TOOLS, build_request
-from tests.proxy.filing import ANTHROPIC_PATH, CHAT_PATH
-from tests.proxy.proxies import WAIT_S, open_proxy
+from tests.harness.proxy.conversing import SYSTEM, TOOLS, build_request
+from tests.harness.proxy.filing import ANTHROPIC_PATH, CHAT_PATH
+from tests.harness.proxy.proxies import WAIT_S, open_proxy
 
 REPLIES = [f"The answer to question {number} is here." for number in range(5)]
 MESSAGES = [

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from joey.testing.script import Turn, say, usage
 from joey.testing.server import ModelServer
-from tests.proxy.proxies import OK, Ended, ProxyProcess, close, run_joey, serve, start_proxy
+from tests.harness.proxy.proxies import OK, Ended, ProxyProcess, close, run_joey, serve, start_proxy
 
 NAMES = (
     *("authorization", "x-api-key", "cookie", "api_key", "apiKey", "key", "token", "secret"),

@@ -34,10 +34,10 @@ from joey.testing.script import (
     usage,
 )
 from joey.testing.server import ModelServer
-from tests.fork_server import start_process
-from tests.proxy.conversing import SYSTEM, TOOLS, build_request, build_response
-from tests.proxy.filing import ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH, open_recordings
-from tests.proxy.proxies import WAIT_S, list_recorded, open_proxy, run_joey
+from tests.harness.fork_server import start_process
+from tests.harness.proxy.conversing import SYSTEM, TOOLS, build_request, build_response
+from tests.harness.proxy.filing import ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH, open_recordings
+from tests.harness.proxy.proxies import WAIT_S, list_recorded, open_proxy, run_joey
 
 ASKED = [("user", "What is in the repository?")]
 SAID = "There are three files in it."

@@ -15,9 +15,10 @@ import pytest
 from joey.config.config_store import ConfigStore
 from joey.testing.script import Turn, say, usage
 from joey.testing.server import ModelServer
-from tests.proxy.proxies import (
+from tests.harness.proxy.proxies import (
     OK,
     WAIT_S,
+    answer_ok,
     build_request,
     list_names,
     list_recorded,
@@ -27,7 +28,6 @@ from tests.proxy.proxies import (
     serve,
     start_proxy,
 )
-from tests.proxy.test_failure_cases import answer_ok
 
 MODEL = "claude-sonnet-4-5"
 BODY = json.dumps(

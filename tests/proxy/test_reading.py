@@ -16,15 +16,15 @@ from joey.proxy.recordings import Recordings
 from joey.proxy.report import build_report
 from joey.proxy.report_document import build_document
 from joey.proxy.report_formats import render_html, render_markdown
-from tests.proxy.conversing import SYSTEM, TOOLS, build_request, build_response
-from tests.proxy.filing import (
+from tests.harness.proxy.conversing import SYSTEM, TOOLS, build_request, build_response
+from tests.harness.proxy.filing import (
     ANTHROPIC_PATH,
     CHAT_PATH,
     RESPONSES_PATH,
     file_exchange,
     open_recordings,
 )
-from tests.proxy.proxies import run_joey
+from tests.harness.proxy.proxies import run_joey
 
 ASKED = [("user", "What is in the repository?")]
 SAID = "There are three files in it."

@@ -8,8 +8,8 @@ import pytest
 
 from joey.proxy.failures import FailureKind
 from joey.proxy.report import ReportDetails, build_report
-from tests.proxy import roo_traffic
-from tests.proxy.filing import open_recordings
+from tests.harness.proxy import roo_traffic
+from tests.harness.proxy.filing import open_recordings
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 from scripts.lanes import LANES, Step, main
 
-from tests.conftest import ROOT
+from tests.harness.paths import ROOT
 
 STEPS = [step for steps in LANES.values() for step in steps]
 

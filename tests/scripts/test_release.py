@@ -16,7 +16,8 @@ import yaml
 from scripts.bill_of_materials import build_bill_of_materials
 from scripts.release import PAGE, ReleaseError, close_changelog_section
 
-ROOT = Path(__file__).parent.parent.parent
+from tests.harness.paths import ROOT
+
 PACKAGE_FILES = ("pyproject.toml", "README.md", "LICENSE", "scripts/build_page.py")
 
 

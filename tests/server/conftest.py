@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from tests.counts import daily
-from tests.server.packages import installed
-from tests.server.websocket_clients import JS, Client
+from tests.harness.counts import daily
+from tests.harness.server.packages import installed
+from tests.harness.server.websocket_clients import JS, Client
 
 if TYPE_CHECKING:
-    from tests.server.browsing import Browser
+    from tests.harness.server.browsing import Browser
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def client(request: pytest.FixtureRequest) -> Client:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    from tests.server.browsing import chromium
+    from tests.harness.server.browsing import chromium
 
     async with chromium() as launched:
         yield launched

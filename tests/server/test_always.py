@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call
-from tests.server.server_fixture import CommandFailedError, done, open_server
+from tests.harness.server.server_fixture import CommandFailedError, done, open_server
 
 YES = "yesButtonClicked"
 

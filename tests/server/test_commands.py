@@ -15,8 +15,8 @@ from joey.app.sandbox import detect_sandbox
 from joey.core.wire.commands import COMMANDS, ORIGINAL_COMMANDS
 from joey.server.commands import HANDLERS
 from joey.testing.script import Turn, call, pause, say
-from tests.front.test_prompt import PNG as SMALL_PNG
-from tests.server.server_fixture import CommandFailedError, ServerFixture, done, open_server
+from tests.harness.images import PNG as SMALL_PNG
+from tests.harness.server.server_fixture import CommandFailedError, ServerFixture, done, open_server
 
 PNG = f"data:image/png;base64,{base64.b64encode(SMALL_PNG).decode()}"
 pytestmark = pytest.mark.requirement("websocket:commands")

@@ -15,9 +15,9 @@ from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import ErrorCode
 from joey.core.wire.schema import build_wire_schema
 from joey.testing.script import Turn, say
-from tests.server.server_fixture import TOKEN, done, open_server
+from tests.harness.paths import DOCS
+from tests.harness.server.server_fixture import TOKEN, done, open_server
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
 TEXT = (DOCS / "websocket.md").read_text(encoding="utf-8")
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call, say
-from tests.server.server_fixture import TOKEN, done, open_server
+from tests.harness.paths import ROOT
+from tests.harness.server.server_fixture import TOKEN, done, open_server
 
-ROOT = Path(__file__).parent.parent.parent
 COMPILER = ROOT / "web" / "node_modules" / ".bin" / "tsc"
 OPTIONS = ("--strict", "--target", "es2022", "--lib", "es2022,dom", "--module", "es2022")
 WEBSOCKET = 'import WebSocket from "ws";\nglobalThis.WebSocket ??= WebSocket;\n'

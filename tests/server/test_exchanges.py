@@ -10,11 +10,11 @@ from joey.core.wire.commands import COMMANDS
 from joey.core.wire.events import PAYLOAD_TYPES
 from joey.core.wire.frames import ErrorCode
 from joey.server.commands import HANDLERS
-from tests.counts import FULL
-from tests.server.exchange_steps import Exchange, ExchangePlayer, ExpectEvent, SendFrame
-from tests.server.exchanges import EXCHANGES
-from tests.server.server_fixture import open_server
-from tests.server.websocket_clients import Client
+from tests.harness.counts import FULL
+from tests.harness.server.exchange_steps import Exchange, ExchangePlayer, ExpectEvent, SendFrame
+from tests.harness.server.exchanges import EXCHANGES
+from tests.harness.server.server_fixture import open_server
+from tests.harness.server.websocket_clients import Client
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 

@@ -23,10 +23,10 @@ from joey.core.wire.frames import AuthFrame, ParsedCommand, WireError, encode_fr
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
 from joey.testing.script import Turn, call
-from tests.counts import daily
-from tests.server.fuzzing import Fuzzer
-from tests.server.json_schema_check import find_violations
-from tests.server.server_fixture import TOKEN, Peer, ServerFixture, done, open_server
+from tests.harness.counts import daily
+from tests.harness.server.fuzzing import Fuzzer
+from tests.harness.server.json_schema_check import find_violations
+from tests.harness.server.server_fixture import TOKEN, Peer, ServerFixture, done, open_server
 
 PARSED = daily(5_000, 20_000)
 SENT = int(os.environ.get("JOEY_FUZZ", "500"))

@@ -12,7 +12,7 @@ from websockets.uri import parse_uri
 
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
-from tests.server.server_fixture import TIMEOUT_S, TOKEN, ServerFixture, open_server
+from tests.harness.server.server_fixture import TIMEOUT_S, TOKEN, ServerFixture, open_server
 
 SHORT = ServeOptions(port=0, limits=ConnectionLimits(heartbeat_interval_s=1))
 

@@ -18,8 +18,8 @@ from joey.server.feed import Broadcast
 from joey.server.ipc import MAX_UNREAD_BYTES, serve_ipc
 from joey.server.ipc_protocol import MAX_FRAME_BYTES
 from joey.testing.script import Turn, pause, say
-from tests.client.serving import ALLOW_ALL, done, open_harness, write
-from tests.server.ipc_peer import TIMEOUT_S, Peer, connected, new_task, serving
+from tests.harness.client.serving import ALLOW_ALL, done, open_harness, write
+from tests.harness.server.ipc_peer import TIMEOUT_S, Peer, connected, new_task, serving
 
 
 async def _said(peer: Peer, text: str) -> None:

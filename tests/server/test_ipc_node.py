@@ -20,9 +20,9 @@ import pytest
 
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
-from tests.client.serving import done, write
-from tests.fork_server import start_process
-from tests.server.packages import installed
+from tests.harness.client.serving import done, write
+from tests.harness.fork_server import start_process
+from tests.harness.server.packages import installed
 
 SOURCE = Path(__file__).parent / "ipc_client"
 TIMEOUT_S = 60.0

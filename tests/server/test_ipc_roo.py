@@ -10,8 +10,8 @@ import pytest
 from joey.errors import ConfigError
 from joey.server.hub import ServerHub
 from joey.testing.script import Turn, call, pause, say
-from tests.client.serving import done
-from tests.server.ipc_peer import connected, new_task, serving
+from tests.harness.client.serving import done
+from tests.harness.server.ipc_peer import connected, new_task, serving
 
 MISTAKE = Turn(call("no_such_tool", {}))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.server_fixture import CommandFailedError, done, open_server
+from tests.harness.server.server_fixture import CommandFailedError, done, open_server
 
 
 def write_mode(directory: Path, slug: str, **more: Any) -> None:

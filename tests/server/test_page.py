@@ -9,7 +9,7 @@ import pytest
 
 from joey.testing.script import Turn, call, fail, pause, say, think, usage
 from joey.testing.server import ModelServer
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     SCROLL_POSITION_JS,
     TOKEN,
     Browser,

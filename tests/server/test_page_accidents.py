@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Turn, call, fail, pause, say
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     DESKTOP,
     PHONE,
     TIMEOUT_S,
@@ -24,7 +24,7 @@ from tests.server.browsing import (
     status,
     visit,
 )
-from tests.server.frozen_page import FRAME, NOON, FrozenPage
+from tests.harness.server.frozen_page import FRAME, NOON, FrozenPage
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     DESKTOP,
     PHONE,
     Browser,

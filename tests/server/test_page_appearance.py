@@ -12,7 +12,7 @@ import pytest
 
 from joey.testing.script import Turn, call, pause, say, think, usage
 from joey.testing.server import ModelServer
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     AXE,
     DESKTOP,
     PHONE,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Turn, call
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     PHONE,
     TIMEOUT_S,
     Browser,
@@ -20,7 +20,7 @@ from tests.server.browsing import (
     status,
     visit,
 )
-from tests.server.frozen_page import FRAME, FrozenPage
+from tests.harness.server.frozen_page import FRAME, FrozenPage
 
 pytestmark = [needs_browser, pytest.mark.asyncio(loop_scope="session")]
 

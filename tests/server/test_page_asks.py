@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call, pause, say
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     DESKTOP,
     PHONE,
     SCROLL_POSITION_JS,

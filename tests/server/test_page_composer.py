@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Turn, call, pause, say
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     Browser,
     capture_view,
     expect,

@@ -8,7 +8,7 @@ import pytest
 
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     TOKEN,
     Browser,
     Page,

@@ -8,9 +8,9 @@ import pytest
 
 from joey.proxy.book import BOOK_FILE, open_book
 from joey.testing.script import Turn, call, usage
-from tests.proxy.conversing import SYSTEM, build_request, build_response
-from tests.proxy.filing import ANTHROPIC_PATH, file_exchange
-from tests.server.browsing import (
+from tests.harness.proxy.conversing import SYSTEM, build_request, build_response
+from tests.harness.proxy.filing import ANTHROPIC_PATH, file_exchange
+from tests.harness.server.browsing import (
     DESKTOP,
     PHONE,
     Browser,

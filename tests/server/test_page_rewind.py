@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call, say
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     PHONE,
     Browser,
     Page,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from joey.testing.script import Turn, call, say
-from tests.server.browsing import (
+from tests.harness.server.browsing import (
     DESKTOP,
     PHONE,
     Browser,

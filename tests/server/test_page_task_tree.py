@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call, pause, say
-from tests.scripted_conversations import by_first_message
-from tests.server.browsing import (
+from tests.harness.scripted_conversations import by_first_message
+from tests.harness.server.browsing import (
     DESKTOP,
     PHONE,
     Browser,

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Turn, call
-from tests.mcp.hub_harness import tiny
-from tests.server.browsing import (
+from tests.harness.mcp.hub_harness import tiny
+from tests.harness.server.browsing import (
     DESKTOP,
     PHONE,
     Browser,

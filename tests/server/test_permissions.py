@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Turn, call
-from tests.server.server_fixture import CommandFailedError, Peer, done, open_server
+from tests.harness.server.server_fixture import CommandFailedError, Peer, done, open_server
 
 YES = "yesButtonClicked"
 pytestmark = pytest.mark.requirement("always:scope")

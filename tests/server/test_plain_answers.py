@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joey.testing.script import Call, Turn, call, say
-from tests.server.server_fixture import Frame, done, open_server
+from tests.harness.server.server_fixture import Frame, done, open_server
 
 ANSWER = Turn(say("It is the linker.", chunk=4))
 ALLOW: dict[str, Any] = {

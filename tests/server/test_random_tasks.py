@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from joey.core.history.api import render_call_as_xml
 from joey.core.messages import ToolCall
 from joey.testing.script import Call, Step, Turn, call, disconnect, pause, say, think
-from tests.counts import shortened_examples
-from tests.scripted_conversations import by_first_message
-from tests.server.server_fixture import Frame, Peer, ServerFixture, open_server
-from tests.server.test_replay import continue_after, identity
-from tests.server.test_rows import ALLOW, fold, read_history
+from tests.harness.counts import shortened_examples
+from tests.harness.scripted_conversations import by_first_message
+from tests.harness.server.event_folding import ALLOW, continue_after, fold, identity, read_history
+from tests.harness.server.server_fixture import Frame, Peer, ServerFixture, open_server
 
 pytestmark = [pytest.mark.requirement("websocket:rows")]
 

@@ -14,8 +14,9 @@ from joey.app import open_store
 from joey.core.history.ui import UiHistory
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer, Request, by_conversation
-from tests.server.binary import Program, Served
-from tests.server.server_fixture import Peer, ServerFixture, done, open_server, rows_of
+from tests.harness.server.binary import Program, Served
+from tests.harness.server.event_folding import continue_after, identity
+from tests.harness.server.server_fixture import Peer, ServerFixture, done, open_server, rows_of
 
 CUTS = 100
 KILLS = 4
@@ -90,17 +91,6 @@ async def catch_up(peer: Peer, task_id: str, received: list[dict[str, Any]]) -> 
     """Subscribe from the last number; what came before the answer is told again after it."""
     since = max((event["seq"] for event in received), default=0)
     await peer.ask("subscribe", task_id, since=since)
-    peer.events.clear()
-
-
-def identity(event: dict[str, Any]) -> tuple[int, int]:
-    return event["record"], event["part"]
-
-
-async def continue_after(peer: Peer, task_id: str, received: list[dict[str, Any]]) -> None:
-    """Subscribe from the last event; what came before the answer is told again after it."""
-    record, part = identity(received[-1]) if received else (0, 0)
-    await peer.ask("subscribe", task_id, since=record, part=part)
     peer.events.clear()
 
 

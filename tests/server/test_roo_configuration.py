@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.config.roo_keys import ROO, build_roo_profile
-from tests.server.server_fixture import CommandFailedError, ServerFixture, done, open_server
+from tests.harness.config.roo_keys import ROO, build_roo_profile
+from tests.harness.server.server_fixture import CommandFailedError, ServerFixture, done, open_server
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 SECRET_KEYS = {

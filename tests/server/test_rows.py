@@ -5,46 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from joey.testing.script import Turn, call, disconnect, pause, say
-from tests.server.server_fixture import Frame, Peer, ServerFixture, done, open_server
+from tests.harness.paths import MCP_SERVER_SCRIPT
+from tests.harness.server.event_folding import ALLOW, fold, read_history
+from tests.harness.server.server_fixture import Frame, Peer, ServerFixture, done, open_server
 
 pytestmark = [pytest.mark.requirement("websocket:rows")]
 
-ALLOW: dict[str, Any] = {
-    "autoApprovalEnabled": True,
-    "alwaysAllowReadOnly": True,
-    "alwaysAllowWrite": True,
-    "alwaysAllowExecute": True,
-    "allowedCommands": ["*"],
-    "checkpointTimeout": 0,
-    "enableCheckpoints": False,
-}
-TINY = Path(__file__).parent.parent / "mcp" / "tiny_server.py"
 PROTOCOLS = pytest.mark.parametrize("protocol", ["native", "xml"])
-
-
-def fold(events: Sequence[Frame], task_id: str) -> list[Frame]:
-    """The rows that a client has which knows only the document."""
-    rows: dict[int, Frame] = {}
-    for event in events:
-        if event["eventName"] != "message" or event["taskId"] != task_id:
-            continue
-        row = event["payload"]["message"]
-        assert (event["payload"]["action"] == "updated") == (row["ts"] in rows), row
-        rows[row["ts"]] = row
-    return [rows[ts] for ts in sorted(rows)]
-
-
-def read_history(here: ServerFixture, task_id: str, name: str = "ui_messages.json") -> list[Any]:
-    path = here.home / "tasks" / f"task_{task_id}" / name
-    found: list[Any] = json.loads(path.read_bytes())
-    return found
 
 
 async def check_rows(here: ServerFixture, peer: Peer, task_id: str) -> list[Frame]:
@@ -274,7 +247,7 @@ async def test_a_call_that_waits_for_approval_is_not_called_interrupted(
 
 
 async def test_a_failure_of_an_mcp_server_is_one_for_everybody(tmp_path: Path) -> None:
-    server = {"command": sys.executable, "args": [str(TINY), "--wrong"]}
+    server = {"command": sys.executable, "args": [str(MCP_SERVER_SCRIPT), "--wrong"]}
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "mcp.json").write_text(json.dumps({"mcpServers": {"tiny": server}}))
     turns = (Turn(call("mcp--tiny--wrong")), done())

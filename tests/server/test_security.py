@@ -15,28 +15,13 @@ from joey.server.commands import HANDLERS
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
 from joey.testing.script import Turn, pause, say
-from tests.server.server_fixture import TOKEN, Peer, ServerFixture, done, open_server
+from tests.harness.server.http_requests import get
+from tests.harness.server.server_fixture import TOKEN, Peer, ServerFixture, done, open_server
 
 WRONG = "not-the-token-0123456789"
 QUICK = ServeOptions(port=0, limits=ConnectionLimits(failed_auth_delay_s=0))
 IMPATIENT = ServeOptions(port=0, limits=ConnectionLimits(auth_timeout_s=0.1, failed_auth_delay_s=0))
 ROUTES = ("/", "/health", "/metrics", "/schema.json", "/assets/index.js")
-
-
-async def get(
-    here: ServerFixture, path: str, method: str = "GET", **headers: str
-) -> tuple[int, str, str]:
-    """Status, head and body of a plain request."""
-    given = {"host": f"127.0.0.1:{here.listening.port}", "connection": "close", **headers}
-    lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in given.items()), "", ""]
-    reader, writer = await asyncio.open_connection("127.0.0.1", here.listening.port)
-    writer.write("\r\n".join(lines).encode())
-    async with asyncio.timeout(60):
-        answer = (await reader.read()).decode()
-    writer.close()
-    await writer.wait_closed()
-    head, _, body = answer.partition("\r\n\r\n")
-    return int(head.split()[1]), head.lower(), body
 
 
 async def refused(here: ServerFixture, **options: Any) -> int:

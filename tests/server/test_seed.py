@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from joey.testing.script import Turn, call, pause, say
-from tests.server.server_fixture import done, open_server, rows_of
-from tests.server.websocket_clients import Client
+from tests.harness.server.server_fixture import done, open_server, rows_of
+from tests.harness.server.websocket_clients import Client
 
 pytestmark = [pytest.mark.requirement("websocket:commands"), pytest.mark.shortened]
 

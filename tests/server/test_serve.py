@@ -25,8 +25,8 @@ from joey.server.hub import ServerHub
 from joey.server.serve import ServeOptions, run_server
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer, by_conversation
-from tests.server.binary import Served
-from tests.server.server_fixture import TIMEOUT_S, TOKEN, done
+from tests.harness.server.binary import Served
+from tests.harness.server.server_fixture import TIMEOUT_S, TOKEN, done
 
 
 async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from joey.server.feed import (
 )
 from joey.server.serve import ServeOptions
 from joey.server.websocket import ConnectionLimits
-from tests.server.server_fixture import open_server
+from tests.harness.server.server_fixture import open_server
 
 
 class Pipe:

@@ -12,10 +12,16 @@ import pytest
 
 from joey.server.ipc import serve_ipc
 from joey.testing.script import Turn, call, fail, pause
-from tests.engine.engine_harness import block_disk_writes
-from tests.scripted_conversations import by_first_message
-from tests.server.ipc_peer import connected
-from tests.server.server_fixture import CommandFailedError, Frame, ServerFixture, done, open_server
+from tests.harness.engine.engine_harness import block_disk_writes
+from tests.harness.scripted_conversations import by_first_message
+from tests.harness.server.ipc_peer import connected
+from tests.harness.server.server_fixture import (
+    CommandFailedError,
+    Frame,
+    ServerFixture,
+    done,
+    open_server,
+)
 
 ALLOW: dict[str, Any] = {"autoApprovalEnabled": True, "alwaysAllowSubtasks": True}
 

@@ -16,9 +16,15 @@ from joey.core.events import Record, TaskConfigured
 from joey.storage.journal import encode_record
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from tests.canary import files_under, traces
-from tests.server.binary import Served
-from tests.server.server_fixture import CommandFailedError, Peer, ServerFixture, done, open_server
+from tests.harness.canary import files_under, traces
+from tests.harness.server.binary import Served
+from tests.harness.server.server_fixture import (
+    CommandFailedError,
+    Peer,
+    ServerFixture,
+    done,
+    open_server,
+)
 
 WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "x\n"}))
 SECOND = Turn(call("write_to_file", {"path": "b.txt", "content": "y\n"}))

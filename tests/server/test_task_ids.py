@@ -13,10 +13,16 @@ import pytest
 from joey.client.remote import RemoteError
 from joey.core.wire.commands import COMMANDS, CommandSpec, TaskNeed
 from joey.testing.script import Turn, call
-from tests.client.serving import done as completing
-from tests.client.serving import open_harness, write
-from tests.server.ipc_peer import connected, new_task, serving
-from tests.server.server_fixture import CommandFailedError, Peer, ServerFixture, done, open_server
+from tests.harness.client.serving import done as completing
+from tests.harness.client.serving import open_harness, write
+from tests.harness.server.ipc_peer import connected, new_task, serving
+from tests.harness.server.server_fixture import (
+    CommandFailedError,
+    Peer,
+    ServerFixture,
+    done,
+    open_server,
+)
 
 pytestmark = pytest.mark.requirement("websocket:task-ids")
 

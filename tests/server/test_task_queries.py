@@ -11,7 +11,7 @@ import pytest
 from joey.ports.storage import TaskMetadata
 from joey.storage.task_directory import TaskLock
 from joey.testing.script import Turn, call, fail, pause, say
-from tests.server.server_fixture import CommandFailedError, done, open_server
+from tests.harness.server.server_fixture import CommandFailedError, done, open_server
 
 pytestmark = pytest.mark.requirement("websocket:commands")
 

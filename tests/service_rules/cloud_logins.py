@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from joey.testing.script import Fail
 from joey.testing.server import Request
-from tests.providers.sockets import Reader, Writer, read_request, run_server
+from tests.harness.providers.sockets import Reader, Writer, read_request, run_server
 
 REGION = "eu-west-1"
 PROJECT = "my-project-7"

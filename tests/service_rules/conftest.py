@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.front.conftest import isolated_environment, joey
+from tests.cli.conftest import isolated_environment, joey
 
 __all__ = ["isolated_environment", "joey"]

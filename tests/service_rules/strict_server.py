@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from joey.testing.script import Turn
 from joey.testing.server import ModelServer, Request
 from tests.service_rules.cloud_logins import CloudLogin
 from tests.service_rules.rules import Body, Issued
-from tests.service_rules.services import Calls, Service
+from tests.service_rules.services import (
+    Calls,
+    Service,
+)
 
 
 class StrictServer(ModelServer):
@@ -65,3 +70,12 @@ def _first_id(echo: Body) -> str:
     if calls := echo.get("tool_calls"):
         return str(calls[0]["id"])
     return next(str(block["id"]) for block in echo["content"] if block["type"] == "tool_use")
+
+
+@asynccontextmanager
+async def log_in(service: Service, directory: Path) -> AsyncIterator[CloudLogin | None]:
+    if service.login is None:
+        yield None
+        return
+    async with service.login.serve(directory) as login:
+        yield login

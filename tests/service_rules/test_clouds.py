@@ -14,9 +14,9 @@ from msgspec import structs
 
 from joey.testing.script import Fail, Turn, raw
 from joey.testing.server import ModelServer, Request
-from tests.canary import KEY, OTHER_KEY, files_under, traces
-from tests.front.binary import Finished, Joey
-from tests.server.binary import Served
+from tests.harness.canary import KEY, OTHER_KEY, files_under, traces
+from tests.harness.cli.binary import Finished, Joey
+from tests.harness.server.binary import Served
 from tests.service_rules import converse
 from tests.service_rules.cloud_logins import (
     PROJECT,

@@ -13,7 +13,7 @@ import pytest
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.testing.script import Turn, call, say, stop, think
 from joey.testing.server import ModelServer, Request
-from tests.front.binary import Joey
+from tests.harness.cli.binary import Joey
 from tests.service_rules.services import SERVICES, Service
 
 PIXEL_TEXT = (

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from joey.testing.script import Turn, call, fail, pause, raw
 from joey.testing.server import ModelServer, Request
-from tests.front.binary import LIMIT, Finished, Joey
+from tests.harness.cli.binary import LIMIT, Finished, Joey
 from tests.service_rules.responses import (
     RESPONSES,
     RULES,

@@ -11,11 +11,10 @@ from msgspec import structs
 
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.testing.server import Request
-from tests.front.binary import Joey
+from tests.harness.cli.binary import Joey
 from tests.service_rules import rules as r
 from tests.service_rules.services import OPENAI, SERVICES, Calls
-from tests.service_rules.strict_server import StrictServer
-from tests.service_rules.test_services import log_in
+from tests.service_rules.strict_server import StrictServer, log_in
 
 ODD_SCHEMAS = Path(__file__).with_name("odd_schemas_server.py")
 WRITE: Calls = [("mcp--odd--write", {"a_key_": "x", "_value": {"y": 1}})]

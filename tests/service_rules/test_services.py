@@ -6,9 +6,7 @@ import base64
 import copy
 import json
 import shutil
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,8 +29,7 @@ from joey.testing.script import Turn, call, fail, say, stop
 from joey.testing.server import ModelServer, Request
 from joey.tools.parameters import build_native_schema
 from joey.tools.read_file import ReadFileParams
-from tests.front.binary import Finished, Joey
-from tests.service_rules.cloud_logins import CloudLogin
+from tests.harness.cli.binary import Finished, Joey
 from tests.service_rules.rules import TEXT_OR_CALLS, Issued, Rule
 from tests.service_rules.services import (
     DEEPSEEK,
@@ -44,7 +41,7 @@ from tests.service_rules.services import (
     Calls,
     Service,
 )
-from tests.service_rules.strict_server import StrictServer, find_violations
+from tests.service_rules.strict_server import StrictServer, find_violations, log_in
 
 ROO_TASKS = ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
 READ: Calls = [("read_file", {"files": [{"path": "a.txt"}]})]
@@ -85,15 +82,6 @@ async def test_a_task_keeps_the_rules_when_it_is_resumed_and_changes_hands(
         await run(joey, server, "-c", "and once more")
         assert (len(server.requests), len(elsewhere.requests)) == (5, 2)
         assert login is None or login.given >= 5  # credentials are renewed before they expire
-
-
-@asynccontextmanager
-async def log_in(service: Service, directory: Path) -> AsyncIterator[CloudLogin | None]:
-    if service.login is None:
-        yield None
-        return
-    async with service.login.serve(directory) as login:
-        yield login
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCE = Path(__file__).parent.parent.parent / "src" / "joey"
+from tests.harness.paths import SOURCE
+
 EXCEPTIONS = {
     "system/subprocess.py": "the one place",
     "execution/sandbox/bubblewrap.py": "asks bwrap for its options, in a thread without a loop",

@@ -12,9 +12,9 @@ from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.apply_diff import ApplyDiff, DiffRequest, FileDiffRequest, PreparedDiff
 from joey.tools.base import Access, Claim, Outcome
-from tests.tools.editing import is_offered
-from tests.tools.test_xml_calls import parsed
-from tests.tools.tool_context import make_context
+from tests.harness.tools.editing import is_offered
+from tests.harness.tools.tool_context import make_context
+from tests.harness.tools.xml_calls import parsed
 
 tool = ApplyDiff()
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"

@@ -23,7 +23,7 @@ from joey.tools.base import (
     Outcome,
 )
 from joey.tools.registry import Registry, build_default_tools
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = ApplyPatch()
 registry = Registry(build_default_tools())

@@ -11,8 +11,8 @@ from joey.core.task_types import Answer, AskKind, Response
 from joey.errors import ArgumentError, ToolError
 from joey.tools.ask_followup_question import AskFollowupQuestion
 from joey.tools.base import Access, ChangeMode
-from tests.bounded import run_bounded
-from tests.tools.tool_context import make_context
+from tests.harness.bounded import run_bounded
+from tests.harness.tools.tool_context import make_context
 
 tool = AskFollowupQuestion()
 

@@ -8,7 +8,7 @@ import pytest
 from joey.errors import ArgumentError
 from joey.tools.attempt_completion import AttemptCompletion
 from joey.tools.base import Access, CompleteTask, Outcome
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = AttemptCompletion()
 

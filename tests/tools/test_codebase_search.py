@@ -26,7 +26,7 @@ from joey.tools.codebase_search import CodebaseSearch, render_results
 from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles
 from joey.workspace.listing import list_indexable_files
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = CodebaseSearch()
 

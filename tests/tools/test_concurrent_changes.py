@@ -12,8 +12,8 @@ from joey.core.models import ToolProtocol
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.registry import Registry, build_default_tools
-from tests.tools.editing import CODE, expect_error, prepare, run_tool
-from tests.tools.tool_context import make_context
+from tests.harness.tools.editing import CODE, expect_error, prepare, run_tool
+from tests.harness.tools.tool_context import make_context
 
 registry = Registry(build_default_tools())
 THEIRS = CODE + "theirs = 3\n"

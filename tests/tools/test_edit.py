@@ -19,9 +19,9 @@ from joey.tools.edit import (
     StringReplacement,
     find_pattern,
 )
-from tests.tools.editing import CODE, expect_error, is_offered, prepare, run_tool
-from tests.tools.test_xml_calls import only_call, parsed
-from tests.tools.tool_context import make_context
+from tests.harness.tools.editing import CODE, expect_error, is_offered, prepare, run_tool
+from tests.harness.tools.tool_context import make_context
+from tests.harness.tools.xml_calls import only_call, parsed
 
 tool = Edit()
 

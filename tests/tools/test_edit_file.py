@@ -9,9 +9,9 @@ from joey.errors import ArgumentError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.edit_file import EditFile, EditFileParams
-from tests.tools.editing import CODE, expect_error, is_offered, prepare, run_tool
-from tests.tools.test_xml_calls import parsed
-from tests.tools.tool_context import make_context
+from tests.harness.tools.editing import CODE, expect_error, is_offered, prepare, run_tool
+from tests.harness.tools.tool_context import make_context
+from tests.harness.tools.xml_calls import parsed
 
 tool = EditFile()
 

@@ -20,9 +20,9 @@ from msgspec import Struct
 
 from joey.core.models import ModelInfo
 from joey.tools.registry import Registry, build_default_tools
-from tests.counts import shortened_examples
-from tests.tools.editing import run_tool
-from tests.tools.tool_context import make_context
+from tests.harness.counts import shortened_examples
+from tests.harness.tools.editing import run_tool
+from tests.harness.tools.tool_context import make_context
 
 registry = Registry(build_default_tools())
 

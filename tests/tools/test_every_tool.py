@@ -47,16 +47,15 @@ from joey.testing.script import Call, Turn, say
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import AnyTool, Registry, build_default_tools
-from tests.counts import shortened_examples
-from tests.engine.engine_harness import (
+from tests.harness.counts import shortened_examples
+from tests.harness.engine.engine_harness import (
     EngineHarness,
     check_history,
     finish,
     list_durable_events,
     wait_for_ending,
 )
-from tests.requirements import REQUIREMENTS
-from tests.tools.tool_examples import (
+from tests.harness.tools.tool_examples import (
     ALWAYS,
     ARTIFACT,
     EXAMPLES,
@@ -68,8 +67,9 @@ from tests.tools.tool_examples import (
     Failure,
     as_xml,
 )
-from tests.tools.tool_workspace import CHROMIUM, build_capabilities, write_sample_files
-from tests.tools.weather_server import DESCRIPTION, SCHEMA
+from tests.harness.tools.tool_workspace import CHROMIUM, build_capabilities, write_sample_files
+from tests.harness.tools.weather_server import DESCRIPTION, SCHEMA
+from tests.requirements import REQUIREMENTS
 
 OURS = {tool.name: tool for tool in build_default_tools()}
 """The tools that joey itself brings; the others are described by their authors."""

@@ -16,8 +16,8 @@ from joey.execution.terminal import LocalTerminal
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, LiveOutput, Outcome
 from joey.tools.execute_command import ExecuteCommand, get_kill_timeout
-from tests.terminals.processes import Listener, is_alive
-from tests.tools.tool_context import ROW_TS, make_context
+from tests.harness.execution.processes import Listener, is_alive
+from tests.harness.tools.tool_context import ROW_TS, make_context
 
 tool = ExecuteCommand()
 

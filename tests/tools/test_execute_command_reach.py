@@ -13,7 +13,7 @@ from joey.core.settings import Settings
 from joey.execution.bash_grammar import BashGrammar
 from joey.ports.tool_context import ToolContext
 from joey.tools.execute_command import ExecuteCommand
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = ExecuteCommand()
 CHANGING = (

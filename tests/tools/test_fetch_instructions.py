@@ -6,8 +6,8 @@ import pytest
 
 from joey.errors import ArgumentError
 from joey.tools.fetch_instructions import FetchInstructions
-from tests.tools.test_xml_calls import only_call
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
+from tests.harness.tools.xml_calls import only_call
 
 
 @pytest.mark.requirement("tool:fetch_instructions:success")

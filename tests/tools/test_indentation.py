@@ -10,8 +10,8 @@ import pytest
 from joey.core.edits.diff import iter_common_line_numbers
 from joey.tools.apply_diff import ApplyDiff
 from joey.tools.apply_patch import ApplyPatch
-from tests.tools.editing import AnyTool, run_tool
-from tests.tools.tool_context import make_context
+from tests.harness.tools.editing import AnyTool, run_tool
+from tests.harness.tools.tool_context import make_context
 
 
 class IndentedEdit(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from joey.tools.base import (
 from joey.tools.insert_content import InsertContent, InsertContentParams
 from joey.tools.registry import Registry, build_default_tools
 from joey.tools.text_edit_base import PreparedTextEdit
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = InsertContent()
 

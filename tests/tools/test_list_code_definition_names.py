@@ -12,9 +12,9 @@ from joey.errors import ArgumentError, IgnoredPathError, ToolError
 from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import Access, AvailabilityContext, Claim
 from joey.tools.list_code_definition_names import MAX_FILES, ListCodeDefinitionNames
-from tests.tools.hostile_files import make_sparse, make_special_files
-from tests.tools.test_xml_calls import parsed
-from tests.tools.tool_context import make_context
+from tests.harness.tools.hostile_files import make_sparse, make_special_files
+from tests.harness.tools.tool_context import make_context
+from tests.harness.tools.xml_calls import parsed
 
 tool = ListCodeDefinitionNames()
 CODE = "def total(items):\n    a()\n    b()\n    return 1\n"

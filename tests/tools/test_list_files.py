@@ -10,7 +10,7 @@ from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.list_files import ListFiles
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = ListFiles()
 

@@ -25,7 +25,7 @@ from joey.ports.tool_context import Capabilities
 from joey.tools.base import AvailabilityContext
 from joey.tools.mcp_tool import iter_server_tools
 from joey.tools.registry import Registry, ToolSet, ToolSetCache, build_default_tools
-from tests.tools.mcp_servers import WEATHER
+from tests.harness.tools.mcp_servers import WEATHER
 
 OFFERED = re.compile(r"mcp--[A-Za-z_][A-Za-z0-9_-]*")
 

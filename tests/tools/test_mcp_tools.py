@@ -22,8 +22,8 @@ from joey.tools.base import AvailabilityContext
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import Registry, ToolSet, build_default_tools
 from joey.tools.use_mcp_tool import UseMcpTool
-from tests.tools.mcp_servers import WEATHER, StaticMcpServers
-from tests.tools.tool_context import make_context
+from tests.harness.tools.mcp_servers import WEATHER, StaticMcpServers
+from tests.harness.tools.tool_context import make_context
 
 FORECAST = {"server_name": "weather", "tool_name": "get_forecast", "arguments": {"days": 3}}
 

@@ -14,7 +14,7 @@ from joey.core.settings import Settings
 from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 registry = Registry(build_default_tools())
 BROKEN = "def f(:\n"

@@ -11,7 +11,7 @@ from joey.errors import ArgumentError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import StartSubtask
 from joey.tools.new_task import MAX_SUBTASK_DEPTH, NewTaskTool
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 TOOL = NewTaskTool()
 

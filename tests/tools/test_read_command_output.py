@@ -20,8 +20,8 @@ from joey.tools.base import Access, Outcome, PreparedToolCall
 from joey.tools.execute_command import ExecuteCommand
 from joey.tools.read_command_output import ReadCommandOutput
 from joey.workspace.ripgrep import search_lines
-from tests.terminals.processes import Listener, is_alive
-from tests.tools.tool_context import make_context
+from tests.harness.execution.processes import Listener, is_alive
+from tests.harness.tools.tool_context import make_context
 
 tool = ReadCommandOutput()
 ID = "cmd-1706119234567.txt"

@@ -13,7 +13,7 @@ from joey.errors import ArgumentError, IgnoredPathError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim, Outcome
 from joey.tools.read_file import ReadFile
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = ReadFile()
 PNG = base64.b64decode(

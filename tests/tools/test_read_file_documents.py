@@ -15,8 +15,8 @@ from joey.core.settings import Settings
 from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile
-from tests.knowledge.sample_documents import docx, locked_pdf, paragraph, pdf
-from tests.tools.tool_context import make_context
+from tests.harness.content.sample_documents import docx, locked_pdf, paragraph, pdf
+from tests.harness.tools.tool_context import make_context
 
 tool = ReadFile()
 CODE = "".join(

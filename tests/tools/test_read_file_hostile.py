@@ -17,15 +17,15 @@ from joey.ports.tool_context import Capabilities, ToolContext
 from joey.tools.base import Outcome
 from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles
-from tests.knowledge.sample_documents import bomb
-from tests.tools.hostile_files import (
+from tests.harness.content.sample_documents import bomb
+from tests.harness.tools.hostile_files import (
     LONG_LINE_BYTES,
     limit_peak_memory,
     make_long_line,
     make_sparse,
     make_special_files,
 )
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = ReadFile()
 

@@ -16,8 +16,8 @@ from joey.tools.base import Outcome
 from joey.tools.file_view import FileReadRequest
 from joey.tools.line_reader import BlockRequest, find_block
 from joey.tools.read_file import ReadFile
-from tests.tools.test_xml_calls import parsed
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
+from tests.harness.tools.xml_calls import parsed
 
 tool = ReadFile()
 

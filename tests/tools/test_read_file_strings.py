@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from joey.tools.read_file import ReadFile
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 SOURCES = {
     "a.py": """class Shop:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from joey.core.models import ModelInfo
-from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ToolGroup, find_mode
+from joey.core.modes import BUILT_IN_MODES, Grant, Mode, ToolGroup
 from joey.core.permissions.policy import Access, Claim
 from joey.core.settings import Settings
 from joey.errors import ToolError
@@ -14,21 +13,15 @@ from joey.ports.tool_context import Capabilities
 from joey.tools.base import AvailabilityContext
 from joey.tools.registry import Registry, build_default_tools
 from joey.workspace.files import LocalFiles
+from tests.harness.tools.modes import MODEL, mode
 
 registry = Registry(build_default_tools())
-MODEL = ModelInfo(id="test")
 
 READ = ["read_file", "search_files", "list_files"]
 EDIT = ["apply_diff", "write_to_file"]
 COMMAND = ["execute_command", "read_command_output"]
 ALWAYS = ["ask_followup_question", "attempt_completion", "switch_mode", "new_task"]
 ALWAYS += ["update_todo_list"]
-
-
-def mode(slug: str) -> Mode:
-    found = find_mode(slug)
-    assert found is not None
-    return found
 
 
 def offer(**settings: Any) -> AvailabilityContext:

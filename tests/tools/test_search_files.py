@@ -11,8 +11,8 @@ from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.read_file import ReadFile
 from joey.tools.search_files import SearchFiles
-from tests.tools.editing import run_tool
-from tests.tools.tool_context import make_context
+from tests.harness.tools.editing import run_tool
+from tests.harness.tools.tool_context import make_context
 
 tool = SearchFiles()
 

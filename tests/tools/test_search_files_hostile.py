@@ -15,13 +15,13 @@ from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.list_files import ListFiles
 from joey.tools.search_files import SearchFiles
-from tests.tools.hostile_files import (
+from tests.harness.tools.hostile_files import (
     limit_peak_memory,
     make_long_line,
     make_sparse,
     make_special_files,
 )
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 searcher, lister = SearchFiles(), ListFiles()
 

@@ -8,7 +8,7 @@ import pytest
 from joey.errors import ArgumentError, ToolError
 from joey.tools.base import Access, ChangeMode
 from joey.tools.switch_mode import SwitchModeTool
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = SwitchModeTool()
 

@@ -9,7 +9,7 @@ from joey.core.task_types import Todo, parse_todos
 from joey.errors import ArgumentError
 from joey.tools.base import Access, SetTodos
 from joey.tools.update_todo_list import UpdateTodoList
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 tool = UpdateTodoList()
 EXPECTED = [("plan", "completed"), ("build", "in_progress"), ("test", "pending")]

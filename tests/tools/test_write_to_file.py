@@ -12,9 +12,9 @@ from joey.ports.tool_context import ToolContext
 from joey.tools.base import Access, Claim
 from joey.tools.file_edit import EMPTY_PATCH, format_write_result, load_original
 from joey.tools.write_to_file import PreparedWrite, WriteToFile, WriteToFileParams
-from tests.tools.editing import is_offered
-from tests.tools.test_xml_calls import parsed
-from tests.tools.tool_context import make_context
+from tests.harness.tools.editing import is_offered
+from tests.harness.tools.tool_context import make_context
+from tests.harness.tools.xml_calls import parsed
 
 tool = WriteToFile()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.front.binary import Joey
+from tests.harness.cli.binary import Joey
 
 
 @pytest.fixture

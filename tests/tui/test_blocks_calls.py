@@ -9,7 +9,7 @@ from joey.presentation.tool_calls import MAX_DIFF_LINES, OUTPUT_HEAD_LINES, OUTP
 from joey.tui.blocks.calls import MAX_BUFFERED_LINES, OutputLines, StreamingCallBlock
 from joey.tui.blocks.diff import parse_diff, split_into_parts
 from joey.tui.blocks.task_blocks import as_row, build_block, build_call_block
-from tests.tui.conversation_harness import block_lines, piece_lines
+from tests.harness.tui.conversation_harness import block_lines, piece_lines
 
 DIFF = """\
 --- a.py

@@ -8,8 +8,8 @@ from joey.tui.blocks.block_layout import CHUNK_LINES
 from joey.tui.blocks.markdown import MAX_LINE_CHARS, TABLE_CHUNK_ROWS, MarkdownParser, parse_inline
 from joey.tui.blocks.styled_text import to_plain_text
 from joey.tui.blocks.text import MarkdownBlock
-from tests.counts import shortened_examples
-from tests.tui.conversation_harness import block_lines, piece_lines
+from tests.harness.counts import shortened_examples
+from tests.harness.tui.conversation_harness import block_lines, piece_lines
 
 SAMPLE = """\
 # Title

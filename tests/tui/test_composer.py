@@ -9,7 +9,7 @@ import pytest
 
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.text_area import EDIT_ACTIONS, MOVE_ACTIONS, SELECT_ACTIONS
-from tests.tui.composer_harness import open_composer
+from tests.harness.tui.composer_harness import open_composer
 
 
 async def test_enter_sends_and_the_composer_is_empty_again() -> None:

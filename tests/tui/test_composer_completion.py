@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from joey.core.mentions import find_mentions
 from joey.tui.app_services import CompletionItem
 from joey.tui.widgets.completion import match_mentions
-from tests.tui.composer_harness import COMMANDS, open_composer
+from tests.harness.tui.composer_harness import COMMANDS, open_composer
 
 
 async def test_files_and_keywords_are_offered_after_an_at_sign() -> None:

@@ -14,7 +14,7 @@ from joey.app import file_finder
 from joey.app.file_finder import FileFinder, PathIndex
 from joey.tui.app_services import CompletionItem
 from joey.workspace.files import LocalFiles
-from tests.tui.composer_harness import open_composer
+from tests.harness.tui.composer_harness import open_composer
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from joey.tui.widgets import prompt_history
 from joey.tui.widgets.draft import MARK_START, Draft
 from joey.tui.widgets.prompt_history import PromptHistory
-from tests.tui.composer_harness import open_composer
+from tests.harness.tui.composer_harness import open_composer
 
 HERE = Path("/work")
 

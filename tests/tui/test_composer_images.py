@@ -12,7 +12,7 @@ import pytest
 
 from joey.client.images import MAX_IMAGE_BYTES
 from joey.tui.widgets import pasted_images
-from tests.tui.composer_harness import open_composer
+from tests.harness.tui.composer_harness import open_composer
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"

@@ -17,8 +17,8 @@ from joey.tui.widgets.draft import (
     should_fold_paste,
     to_visible_text,
 )
-from tests.counts import shortened_examples
-from tests.tui.composer_harness import open_composer
+from tests.harness.counts import shortened_examples
+from tests.harness.tui.composer_harness import open_composer
 
 LONG = "".join(f"line {number}\n" for number in range(120))
 

@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.front.terminal import CTRL_D, Screen
+from tests.harness.cli.terminal import CTRL_D, Screen
+from tests.harness.paths import ROOT
 
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from tests.tui.composer_harness import ComposerApp, FixedCompletions
+from tests.harness.tui.composer_harness import ComposerApp, FixedCompletions
 from joey.tui.widgets.prompt_history import PromptHistory
 
 class ExitingComposerApp(ComposerApp):
@@ -34,7 +35,6 @@ app.run()
 texts = [one.text for one in app.received_messages if hasattr(one, 'text')]
 Path(sys.argv[1]).write_text(json.dumps(texts))
 """
-ROOT = Path(__file__).parent.parent.parent
 ENTER, CTRL_J = "\r", "\n"
 
 

@@ -16,7 +16,7 @@ from joey.core.events import Event, RowDelta, RowOpened, TaskRewound, ToolStarte
 from joey.core.history.ui import Row
 from joey.tui.commands import UserCommandBlock
 from joey.tui.widgets.conversation import ConversationView
-from tests.tui.conversation_harness import (
+from tests.harness.tui.conversation_harness import (
     ConversationApp,
     SessionStub,
     all_lines,

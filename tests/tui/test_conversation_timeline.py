@@ -40,10 +40,14 @@ from joey.presentation.tool_calls import OUTPUT_HEAD_LINES, OUTPUT_TAIL_LINES
 from joey.testing.script import Turn, call, fail, pause, say, think
 from joey.tui.blocks.block_layout import DrawContext
 from joey.tui.blocks.timeline import Timeline
-from tests.counts import shortened_examples
-from tests.engine.engine_harness import TIMEOUT_S, EngineHarness, finish
-from tests.engine.scripted_subtasks import ALLOW_ALL_WITH_SUBTASKS, ScriptedSubtasks, delegate
-from tests.tui.conversation_harness import PALETTE, SessionStub
+from tests.harness.counts import shortened_examples
+from tests.harness.engine.engine_harness import TIMEOUT_S, EngineHarness, finish
+from tests.harness.engine.scripted_subtasks import (
+    ALLOW_ALL_WITH_SUBTASKS,
+    ScriptedSubtasks,
+    delegate,
+)
+from tests.harness.tui.conversation_harness import PALETTE, SessionStub
 
 ASKING = Settings(always_allow_read_only=True)
 REPLY_TEXT = "## Plan\n\nI **look** at it:\n\n1. read\n2. change\n\n```python\nx = 1\n```\n"

@@ -15,10 +15,9 @@ from joey.app import models
 from joey.providers import catalog
 from joey.testing.script import Turn, call, fail
 from joey.testing.server import ModelServer
-from tests.front.binary import Joey
-from tests.front.local_server import Answer, finish, local_model_server, refuse
-from tests.front.small_web import OLLAMA, small_web
-from tests.front.test_served_models import (
+from tests.harness.cli.binary import Joey
+from tests.harness.cli.local_server import Answer, finish, local_model_server, refuse
+from tests.harness.cli.served_models import (
     ADVICE,
     N_KEEP,
     OVERFLOWS,
@@ -26,9 +25,10 @@ from tests.front.test_served_models import (
     run_ollama,
     show_ollama,
 )
-from tests.tui.headless import screen
-from tests.tui.tmux import needs_tmux, terminal
-from tests.tui.turns import done
+from tests.harness.cli.small_web import OLLAMA, small_web
+from tests.harness.tui.headless import screen
+from tests.harness.tui.tmux import needs_tmux, terminal
+from tests.harness.tui.turns import done
 
 REFUSAL = {
     "error": {

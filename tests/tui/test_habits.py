@@ -6,9 +6,9 @@ import asyncio
 import json
 
 from joey.testing.server import ModelServer
-from tests.front.binary import Joey, reach
-from tests.tui.headless import screen
-from tests.tui.turns import done
+from tests.harness.cli.binary import Joey, reach
+from tests.harness.tui.headless import screen
+from tests.harness.tui.turns import done
 
 
 async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:

@@ -10,10 +10,10 @@ import pytest
 from joey.testing.script import Turn, call, pause, say, think, usage
 from joey.testing.server import ModelServer
 from joey.tui.widgets.dialog_area import ListPicker
-from tests.front.binary import Joey, reach
-from tests.tui.headless import screen
-from tests.tui.tmux import needs_tmux, terminal
-from tests.tui.turns import done, running, writing
+from tests.harness.cli.binary import Joey, reach
+from tests.harness.tui.headless import screen
+from tests.harness.tui.tmux import needs_tmux, terminal
+from tests.harness.tui.turns import done, running, writing
 
 
 @needs_tmux

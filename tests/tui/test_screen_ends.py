@@ -13,10 +13,10 @@ import pytest
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from joey.tui.widgets.task_status import SPINNER_FRAMES
-from tests.front.binary import LIMIT, Joey, reach
-from tests.tui.headless import screen
-from tests.tui.tmux import command_line, needs_tmux, shell, terminal
-from tests.tui.turns import done, running, writing
+from tests.harness.cli.binary import LIMIT, Joey, reach
+from tests.harness.tui.headless import screen
+from tests.harness.tui.tmux import command_line, needs_tmux, shell, terminal
+from tests.harness.tui.turns import done, running, writing
 
 pytestmark = needs_tmux
 

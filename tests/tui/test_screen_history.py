@@ -8,10 +8,10 @@ import pytest
 
 from joey.testing.script import Turn, call, say
 from joey.testing.server import ModelServer
-from tests.front.binary import Joey, reach
-from tests.tui.headless import screen
-from tests.tui.tmux import needs_tmux, terminal
-from tests.tui.turns import done, writing
+from tests.harness.cli.binary import Joey, reach
+from tests.harness.tui.headless import screen
+from tests.harness.tui.tmux import needs_tmux, terminal
+from tests.harness.tui.turns import done, writing
 
 
 @pytest.mark.requirement("front:screen:rewind")

@@ -11,11 +11,11 @@ import pytest
 from joey.testing.script import Turn, call, pause, say
 from joey.testing.server import ModelServer
 from joey.tui.widgets.question_panel import CLICK_GUARD_S
-from tests.front.binary import Joey, reach
-from tests.tui.headless import screen
-from tests.tui.screens import LEFT, MOVED, PRESSED, RELEASED, WHEEL_DOWN, WHEEL_UP, Screen
-from tests.tui.tmux import needs_tmux, terminal
-from tests.tui.turns import done, writing
+from tests.harness.cli.binary import Joey, reach
+from tests.harness.tui.headless import screen
+from tests.harness.tui.screens import LEFT, MOVED, PRESSED, RELEASED, WHEEL_DOWN, WHEEL_UP, Screen
+from tests.harness.tui.tmux import needs_tmux, terminal
+from tests.harness.tui.turns import done, writing
 
 SIZE = (100, 30)
 STATUS = (50, SIZE[1] - 1)

@@ -9,9 +9,9 @@ import pytest
 
 from joey.testing.script import Turn, call, fail, pause, say
 from joey.testing.server import ModelServer, Request
-from tests.front.binary import Joey, reach
-from tests.tui.headless import screen
-from tests.tui.turns import done, running, writing
+from tests.harness.cli.binary import Joey, reach
+from tests.harness.tui.headless import screen
+from tests.harness.tui.turns import done, running, writing
 
 PARTS = ("first", "second")
 

@@ -16,7 +16,7 @@ from joey.cli.screen.session_cards import read_git_branch
 from joey.cli.screen.shell_commands import MAX_OUTPUT_READ_BYTES, read_stored_output, run_in_shell
 from joey.core.settings import Settings
 from joey.errors import UserError
-from tests.terminals.processes import open_transports
+from tests.harness.execution.processes import open_transports
 
 ENV = {"SHELL": "/bin/bash"}
 

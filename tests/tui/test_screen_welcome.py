@@ -7,10 +7,10 @@ import stat
 
 import pytest
 
-from tests.front.binary import Joey
-from tests.front.small_web import OLLAMA, small_web
-from tests.tui.headless import screen
-from tests.tui.tmux import needs_tmux, terminal
+from tests.harness.cli.binary import Joey
+from tests.harness.cli.small_web import OLLAMA, small_web
+from tests.harness.tui.headless import screen
+from tests.harness.tui.tmux import needs_tmux, terminal
 
 KEY = "sk-never-shown-123456"
 

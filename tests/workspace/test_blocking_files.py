@@ -21,7 +21,7 @@ from joey.workspace.pipes_and_devices import (
     find_blocking_file,
 )
 from joey.workspace.search import LocalSearch
-from tests.workspace.checkpoint_workspace import checkpoints_of, commit_all
+from tests.harness.workspace.checkpoint_workspace import checkpoints_of, commit_all
 
 GITS = (".gitignore", "sub/.gitignore", ".gitattributes", "sub/.gitattributes")
 RIPGREPS = (".gitignore", "sub/.gitignore", ".ignore", ".rgignore", ".git/info/exclude")

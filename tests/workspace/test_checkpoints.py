@@ -17,7 +17,7 @@ from joey.core.file_state import FileChange
 from joey.errors import CheckpointError
 from joey.workspace.checkpoints.pool import CheckpointStorePool, TaskCheckpoints
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
-from tests.workspace.checkpoint_workspace import (
+from tests.harness.workspace.checkpoint_workspace import (
     checkpoints_of,
     commit_all,
     git,

@@ -23,7 +23,7 @@ import pytest
 from joey.errors import CheckpointError
 from joey.system.locks import try_lock_file
 from joey.workspace.checkpoints import shadow_repo as shadow_repo_module
-from tests.workspace.checkpoint_workspace import (
+from tests.harness.workspace.checkpoint_workspace import (
     checkpoints_of,
     is_there,
     shadow_of,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.counts import shortened_examples
-from tests.workspace.checkpoint_workspace import (
+from tests.harness.counts import shortened_examples
+from tests.harness.workspace.checkpoint_workspace import (
     checkpoints_of,
     commit_all,
     free,

@@ -12,7 +12,7 @@ import pytest
 
 from joey.errors import CheckpointError
 from joey.system.locks import try_lock_file
-from tests.workspace.checkpoint_workspace import (
+from tests.harness.workspace.checkpoint_workspace import (
     checkpoints_of,
     collect_garbage,
     is_there,

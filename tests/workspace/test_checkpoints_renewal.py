@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from joey.workspace.checkpoints import snapshot as snapshot_module
 from joey.workspace.checkpoints.scan import MAX_FILE_BYTES
-from tests.counts import shortened_examples
-from tests.workspace.checkpoint_workspace import (
+from tests.harness.counts import shortened_examples
+from tests.harness.workspace.checkpoint_workspace import (
     checkpoints_of,
     collect_garbage,
     commit_all,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from joey.workspace.checkpoints import snapshot
 from joey.workspace.checkpoints.snapshot import QuickScan, run_quick_scan
-from tests.workspace.checkpoint_workspace import checkpoints_of, git, shadow_of
+from tests.harness.workspace.checkpoint_workspace import checkpoints_of, git, shadow_of
 
 
 def settled(root: Path) -> QuickScan:

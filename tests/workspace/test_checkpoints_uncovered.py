@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workspace.checkpoint_workspace import checkpoints_of, git
+from tests.harness.workspace.checkpoint_workspace import checkpoints_of, git
 
 pytestmark = pytest.mark.requirement("rewind:files")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from joey.workspace.git.process import run_git
-from tests.terminals.processes import open_transports
+from tests.harness.execution.processes import open_transports
 
 
 async def test_who_gives_up_on_a_git_that_says_much_is_free_at_once(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from joey.workspace.files import LocalFiles
 from joey.workspace.ignore import IgnoreRules
 from joey.workspace.listing import list_all_files
-from tests.counts import shortened_examples
+from tests.harness.counts import shortened_examples
 
 GIT = {
     "PATH": os.environ["PATH"],

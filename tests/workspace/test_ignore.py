@@ -21,7 +21,7 @@ from joey.tools.write_to_file import WriteToFile
 from joey.workspace.files import LocalFiles
 from joey.workspace.ignore import IgnoreRules
 from joey.workspace.search import LocalSearch
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 
 def ignored(root: Path, *paths: str) -> list[str]:

@@ -16,7 +16,7 @@ from joey.errors import ToolError
 from joey.tools.read_file import ReadFile
 from joey.workspace.files import LocalFiles
 from joey.workspace.ignore import GitIgnore, IgnoreRules
-from tests.tools.tool_context import make_context
+from tests.harness.tools.tool_context import make_context
 
 SECONDS = 60
 

@@ -31,9 +31,9 @@ from joey.tools.read_file import ReadFile
 from joey.tools.search_files import SearchFiles
 from joey.tools.search_replace import SearchReplace
 from joey.tools.write_to_file import WriteToFile
-from tests.tools.hostile_files import make_special_files
-from tests.tools.tool_context import make_context
-from tests.tools.tool_workspace import FakeImageGenerator
+from tests.harness.tools.hostile_files import make_special_files
+from tests.harness.tools.tool_context import make_context
+from tests.harness.tools.tool_workspace import FakeImageGenerator
 
 SECRET = "SECRET-BYTES"
 TEXT = f"class {SECRET.replace('-', '')}:\n    a = 1\n    b = 2\n    c = 3\n{SECRET}\n"

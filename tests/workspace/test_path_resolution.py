@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from joey.errors import ToolError
 from joey.workspace.files import LocalFiles
-from tests.counts import shortened_examples
+from tests.harness.counts import shortened_examples
 
 NAMES = ("a", "b", "c")
 DIRECTORIES = ("work", "work/a", "work/b", "work/b/c", "out", "out/a")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,16 +16,9 @@ from joey.core.prompts.messages_to_model import render_merge_report
 from joey.errors import ToolError
 from joey.workspace.git.trees import FileSignatures, TreeChange, apply_changes
 from joey.workspace.git.worktrees import GitWorktrees
+from tests.harness.workspace.git import git
 
 APPLY = "joey.workspace.git.worktrees.apply_changes"
-
-
-def git(directory: Path, *arguments: str) -> str:
-    identity = ("-c", "user.name=me", "-c", "user.email=me@here", "-c", "init.defaultBranch=main")
-    run = subprocess.run(
-        ["git", *identity, *arguments], cwd=directory, check=True, capture_output=True, text=True
-    )
-    return run.stdout
 
 
 class WorktreeHarness:

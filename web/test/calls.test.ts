@@ -1,8 +1,8 @@
-// The table of `tests/display/test_tool_calls.py`, drawn by the page.
+// The table of `tests/presentation/test_tool_calls.py`, drawn by the page.
 
 import { isValidElement, type ComponentChildren, type VNode } from "preact";
 import { expect, test } from "vitest";
-import table from "../../tests/display/tool_calls.json";
+import table from "../../tests/presentation/tool_calls.json";
 import { AskPanel } from "../src/approval/panel";
 import { AskSubject } from "../src/approval/subject";
 import { Diff } from "../src/render/diff";

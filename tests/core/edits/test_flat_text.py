@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from joey.core.edits import text_replace
 from joey.core.edits.text_replace import CharSpan, NormalizedText
 from joey.errors import ToolError
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 TEXT = st.lists(st.sampled_from(["a", "b", "ab", "\n", "\r\n", "\r", " "]), max_size=30).map(
     "".join

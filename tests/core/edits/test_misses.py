@@ -6,7 +6,7 @@ from rapidfuzz.distance import Levenshtein
 from joey.core.edits.line_document import ChangedLines, Document, LineSpan
 from joey.core.edits.similar import EditFailure, find_most_similar, format_changed_lines
 from joey.core.edits.text_replace import NormalizedText, explain_not_found, explain_wrong_count
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 
 def similarity(one: str, other: str) -> float:

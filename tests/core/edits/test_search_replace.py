@@ -7,7 +7,7 @@ from rapidfuzz.distance import Levenshtein
 
 from joey.core.edits.line_document import iter_occurrences, normalize_text
 from joey.core.edits.search_replace import AppliedBlocks, FailedBlocks, apply_blocks
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 
 def similarity(one: str, other: str) -> float:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from joey.core.edits import text_replace
 from joey.core.edits.text_replace import WordSearch
 from joey.errors import ToolError
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 
 def found(flat: str, wanted: str) -> list[str]:

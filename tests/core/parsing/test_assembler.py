@@ -24,12 +24,12 @@ from joey.core.messages import (
 from joey.core.models import ToolProtocol
 from joey.core.parsing.parts import PartDelta, PartEnded, PartStarted
 from joey.errors import TaskStateError
-from tests.core.parsing.streams import (
+from tests.harness.core.streams import (
+    any_chunk,
     assemble,
     join_deltas,
     make_assembler,
     split_randomly,
-    xml_texts,
 )
 
 
@@ -457,27 +457,6 @@ def test_two_streams_at_the_same_time_do_not_touch_each_other() -> None:
 
 
 # At every split
-
-some_text = st.text(max_size=8)
-some_name = st.sampled_from([None, "", "read_file", "list_files"])
-some_id = st.sampled_from([None, "", "a", "b", "bad id"])
-some_arguments = st.sampled_from(
-    [None, "", "\ud83d", "{", "}", '{"path": "x"}', '{"path', '": "', '"}', " ", "é", "[", "]"]
-)
-any_chunk: st.SearchStrategy[Chunk] = st.one_of(
-    st.builds(TextChunk, some_text | xml_texts),
-    st.builds(
-        ReasoningChunk,
-        some_text,
-        st.none() | some_text,
-        st.none() | some_text,
-        st.sampled_from([(), ({"n": 1},)]),
-    ),
-    st.builds(CallChunk, st.integers(0, 2), some_id, some_name, some_arguments),
-    st.builds(CallEndChunk, st.integers(0, 2)),
-    st.just(UsageChunk(Usage(input=1))),
-    st.builds(StopChunk, st.sampled_from([None, "stop", "length"]), st.none() | some_text),
-)
 
 
 @given(st.lists(any_chunk, max_size=25), st.sampled_from(ToolProtocol), st.booleans())

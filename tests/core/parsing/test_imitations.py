@@ -6,7 +6,7 @@ import pytest
 
 from joey.core.messages import CallChunk, TextChunk
 from joey.core.models import ToolProtocol
-from tests.core.parsing.streams import make_assembler
+from tests.harness.core.streams import make_assembler
 
 pytestmark = pytest.mark.requirement("parsing:xml:imitated-results")
 

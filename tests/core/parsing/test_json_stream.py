@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.parsing.json_stream import MAX_DEPTH, JsonStream
-from tests.core.parsing.streams import split_randomly
+from tests.harness.core.streams import split_randomly
 
 values = st.recursive(
     st.none()

@@ -6,49 +6,18 @@ two at every place.
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from joey.core.messages import Chunk, StopChunk, TextChunk
 from joey.core.models import ToolProtocol
-from joey.core.parsing.assembler import ReplyAssembler
-from joey.tools.registry import Registry, build_default_tools
+from tests.harness.core.odd_replies import REPLIES, find_calls
 
-REPLIES: list[dict[str, Any]] = [
-    reply
-    for path in sorted(Path(__file__).parent.glob("odd_replies*.toml"))
-    for reply in tomllib.loads(path.read_text(encoding="utf-8"))["reply"]
-]
-TOOLS = Registry(build_default_tools()).build_tool_names()
 CASES = [
     pytest.param(reply, ToolProtocol(protocol), id=f"{reply['name']}-{protocol}")
     for reply in REPLIES
     for protocol in reply.get("protocols", ["native", "xml"])
 ]
-
-
-def find_calls(
-    pieces: Sequence[str], protocol: ToolProtocol, stop: str
-) -> list[tuple[str, dict[str, Any]]]:
-    assembler = ReplyAssembler(
-        protocol=protocol,
-        tools=TOOLS,
-        taken_ids=lambda id: False,
-        make_id=lambda: "made",
-    )
-    chunks: list[Chunk] = [*map(TextChunk, pieces), StopChunk(stop)]
-    for chunk in chunks:
-        assembler.feed(chunk)
-    assembler.close(complete=True)
-    return [
-        (call.name, call.input)
-        for call in assembler.reply.calls
-        if call.problem is None and (call.input or not TOOLS.by_name[call.name].find_problem({}))
-    ]
 
 
 def test_the_corpus_is_large_and_names_are_unique() -> None:

@@ -20,7 +20,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.core.parsing.repetition import RepetitionDetector, cut_repetition
-from tests.core.parsing.streams import check_events, make_assembler, split_randomly
+from tests.harness.core.streams import check_events, make_assembler, split_randomly
 
 pytestmark = pytest.mark.requirement("engine:loop:endless-reply")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from joey.core.models import ToolProtocol
 from joey.core.parsing.lenient_json import parse_lenient_json
-from tests.core.parsing.streams import split_randomly
-from tests.core.parsing.test_odd_replies import find_calls
+from tests.harness.core.odd_replies import find_calls
+from tests.harness.core.streams import split_randomly
 
 HARMLESS = "<execute_command><command>ls</command></execute_command>"
 CALLS = [

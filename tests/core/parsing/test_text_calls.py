@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from joey.core.messages import TextChunk, TextPart
 from joey.core.models import ToolProtocol
-from tests.core.parsing.streams import assemble, assemble_xml, split_randomly
+from tests.harness.core.streams import assemble, assemble_xml, split_randomly
 
 
 @pytest.mark.requirement("parsing:text:tool-code-fence")

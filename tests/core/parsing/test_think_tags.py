@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from joey.core.messages import Part, ReasoningPart, TextChunk, TextPart
 from joey.core.models import ToolProtocol
 from joey.core.parsing.tags import ReasoningFinder, ReplyText
-from tests.core.parsing.streams import assemble, assemble_xml, split_randomly
+from tests.harness.core.streams import assemble, assemble_xml, split_randomly
 
 PIECES = ["<think>", "</think>", "<thinking>", "</thinking>", "<", "<th", "</", " ", "\n", "word"]
 PIECES += ["`", "`</think>`", "`<think>`", "</Think\n>", "</THINKING>", "[THINK]", "[/THINK]", "["]

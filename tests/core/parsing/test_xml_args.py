@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from joey.core.parsing.xml_elements import decode_entities, parse_args_xml
-from tests.bounded import run_bounded
-from tests.core.parsing.streams import XML_PIECES
+from tests.harness.bounded import run_bounded
+from tests.harness.core.streams import XML_PIECES
 
 
 @pytest.mark.requirement("parsing:xml:nested-args")

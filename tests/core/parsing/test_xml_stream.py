@@ -16,7 +16,7 @@ from joey.core.messages import (
 )
 from joey.core.models import ToolProtocol
 from joey.core.parsing.parts import PartDelta
-from tests.core.parsing.streams import (
+from tests.harness.core.streams import (
     assemble,
     assemble_xml,
     join_deltas,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from joey.core.permissions.commands import judge_command
 from joey.core.permissions.policy import Allow
-from tests.counts import shortened_examples
+from tests.harness.counts import shortened_examples
 
 ALLOWED = ("cat", "cd", "echo", "find", "grep", "ls", "printf", "sed", "sort", "uniq", "wc", "tree")
 PROGRAMS = [*ALLOWED, "rm", "touch", "tee", "sh -c", "xargs", "eval"]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from joey.core.permissions.shell import parse_plain_commands, split_possible_commands
-from tests.counts import shortened_examples
+from tests.harness.counts import shortened_examples
 
 RECORDER = """\
 #!/bin/sh

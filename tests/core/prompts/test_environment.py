@@ -21,7 +21,7 @@ from joey.core.prompts.environment import (
 )
 from joey.core.settings import Settings
 from joey.core.task_types import parse_todos
-from tests.bounded import run_bounded
+from tests.harness.bounded import run_bounded
 
 CODE = BUILT_IN_MODES[1]
 

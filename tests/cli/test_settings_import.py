@@ -1,0 +1,169 @@
+"""`joey import`: what Roo Code, Zoo Code or Kilo Code has exported, with the real program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joey.testing.script import Turn, call
+from joey.testing.server import ModelServer
+from tests.harness.cli.binary import Joey
+from tests.harness.config.roo_keys import KEYS_AND_ADDRESSES, build_roo_profile
+
+MODE = {
+    "slug": "docs",
+    "name": "Docs",
+    "roleDefinition": "You write: docs.",
+    "groups": ["read", ["edit", {"fileRegex": r"\.md$", "description": "documents"}]],
+    "source": "global",
+}
+OWN_MODES = """\
+# mine
+customModes:
+- slug: mine
+  name: Mine
+  roleDefinition: You are mine.
+  groups: [read]
+"""
+
+
+def write_export(joey: Joey, settings: dict[str, Any] | None = None, **profiles: Any) -> Path:
+    path = joey.home.parent / "Downloads" / "roo-code-settings.json"
+    path.parent.mkdir(exist_ok=True)
+    named = {"currentApiConfigName": next(iter(profiles), ""), "apiConfigs": profiles}
+    document = {"providerProfiles": named, "globalSettings": settings or {}}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def read_home(joey: Joey) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in joey.home.glob("*") if path.is_file()}
+
+
+async def test_profiles_of_all_providers_are_imported_once(joey: Joey) -> None:
+    named = {
+        name: build_roo_profile(name) | {"id": f"id-{name}"} for name in sorted(KEYS_AND_ADDRESSES)
+    }
+    path = write_export(joey, {"modeApiConfigs": {"code": "id-xai"}}, **named)
+    first = await joey.run("import", str(path), "--yes")
+    assert first.code == 0, first.err
+    stored = json.loads((joey.home / "profiles.json").read_bytes())
+    assert stored == {"profiles": named, "active": "anthropic"}
+    assert (joey.home / "profiles.json").stat().st_mode & 0o777 == 0o600
+    assert all(f"key-of-{name}" not in first.out + first.err for name in named)
+    before = read_home(joey)
+    second = await joey.run("import", str(path), "--yes")
+    assert (second.code, second.err) == (0, "")
+    assert "Nothing to store" in second.out
+    assert read_home(joey) == before
+
+
+async def test_nothing_is_stored_without_an_answer(joey: Joey) -> None:
+    path = write_export(joey, {"alwaysAllowWrite": True}, mine=build_roo_profile("xai"))
+    for flags in ([], ["--dry-run"], ["--json"]):
+        run = await joey.run("import", str(path), *flags)
+        assert run.code == (0 if flags else 2)
+        assert "alwaysAllowWrite" in run.out
+        assert read_home(joey) == {}
+    assert "add -y to store it" in (await joey.run("import", str(path))).err
+
+
+async def test_keys_can_be_left_out(joey: Joey) -> None:
+    write_export(joey, mine={"apiProvider": "xai", "apiModelId": "grok", "xaiApiKey": "k-123456"})
+    run = await joey.run("import", "--roo", "--no-keys", "-y")
+    assert run.code == 0, run.err
+    entry = json.loads((joey.home / "profiles.json").read_bytes())["profiles"]["mine"]
+    assert entry == {"apiProvider": "xai", "apiModelId": "grok"}
+
+
+async def test_a_different_profile_of_the_same_name_stays(joey: Joey) -> None:
+    joey.home.mkdir()
+    own = {"provider": "ollama", "model": "mine"}
+    document = {"profiles": {"mine": own}, "active": "mine"}
+    (joey.home / "profiles.json").write_text(json.dumps(document), encoding="utf-8")
+    path = write_export(joey, mine={"apiProvider": "xai", "apiModelId": "grok"})
+    run = await joey.run("import", str(path), "-y")
+    assert "a different mine is here already" in run.out
+    stored = json.loads((joey.home / "profiles.json").read_bytes())
+    assert stored["active"] == "mine"
+    assert stored["profiles"]["mine"] == own
+    assert stored["profiles"]["mine-roo"]["apiModelId"] == "grok"
+    assert "Nothing to store" in (await joey.run("import", str(path), "-y")).out
+
+
+async def test_what_is_left_out_has_a_reason(joey: Joey) -> None:
+    settings = {
+        "telemetrySetting": "enabled",
+        "taskHistory": [],
+        "maxWorkspaceFiles": "many",
+        "inventedSetting": 1,
+        "allowedMaxRequests": None,
+        "customModes": [{"slug": "broken"}],
+    }
+    path = write_export(joey, settings, editor={"apiProvider": "vscode-lm"})
+    run = await joey.run("import", str(path), "--json")
+    assert not any(run.json[part] for part in ("profiles", "settings", "modes"))
+    left_out = {each["name"]: each["reason"] for each in run.json["leftOut"]}
+    assert "only be used in it" in left_out["profile editor"]
+    assert "matter of the editor" in left_out["telemetrySetting"]
+    assert "whole number" in left_out["maxWorkspaceFiles"]
+    assert left_out["inventedSetting"] == "joey has no such setting"
+    assert "name" in left_out["mode number 1"]
+    assert "allowedMaxRequests" not in left_out
+
+
+@pytest.mark.parametrize("own", ["", OWN_MODES, '{"customModes": []}', "customModes:\n"])
+async def test_modes_join_those_that_are_here(joey: Joey, own: str) -> None:
+    joey.home.mkdir()
+    file = joey.home / "custom_modes.yaml"
+    if own:
+        file.write_text(own, encoding="utf-8")
+    path = write_export(joey, {"customModes": [MODE]})
+    run = await joey.run("import", str(path), "-y")
+    assert run.code == 0, run.err
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith(own if own == OWN_MODES else "customModes:")
+    listed = await joey.run("modes", "list", "--json")
+    slugs = {each["slug"] for each in listed.json}
+    assert {"docs", *(["mine"] if own == OWN_MODES else [])} <= slugs
+    assert "Nothing to store" in (await joey.run("import", str(path), "-y")).out
+
+
+async def test_an_imported_profile_reaches_its_model(joey: Joey) -> None:
+    async with ModelServer([Turn(call("attempt_completion", {"result": "hello"}))]) as model:
+        write_export(joey, mine=build_roo_profile("openai", base_url=f"{model.url}/v1"))
+        assert (await joey.run("import", "--roo", "-y")).code == 0
+        run = await joey.run("-p", "go")
+    assert (run.code, run.out) == (0, "hello\n"), run.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "does not exist"),
+        ("{", "not valid JSON"),
+        ("[]", "must hold a JSON object"),
+        ('{"mcpServers": {}}', "is not a settings export"),
+        ('{"providerProfiles": {"apiConfigs": []}}', "is not a settings export"),
+    ],
+)
+async def test_another_file_is_refused_with_how_to_export(
+    joey: Joey, text: str | None, said: str
+) -> None:
+    path = joey.home.parent / "other.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    run = await joey.run("import", str(path))
+    assert run.code == 78
+    assert said in run.err
+    assert read_home(joey) == {}
+
+
+async def test_without_a_file_joey_says_where_to_get_one(joey: Joey) -> None:
+    for flags in ([], ["--roo"]):
+        run = await joey.run("import", *flags)
+        assert run.code == 2
+        assert "Export" in run.err
