@@ -178,7 +178,7 @@ async def test_missing_empty_and_damaged_books_have_their_own_errors(tmp_path: P
 
 async def test_list_names_requests_that_are_no_conversation(tmp_path: Path) -> None:
     book = tmp_path / "book.sqlite"
-    open_recordings(book, [{"method": "GET", "path": "/v1/models"}]).book.close()
+    open_recordings(book, [{"request": b"", "path": "/v1/models"}]).book.close()
     ended = await run_joey("proxy", "list", "--db", str(book))
     assert "no conversation is recorded; joey proxy show 0: 1 request" in ended.stderr
 
