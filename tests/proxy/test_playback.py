@@ -6,11 +6,12 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
@@ -136,6 +137,11 @@ async def test_serve_prints_its_address_and_names_what_differs(tmp_path: Path) -
     assert "refused: This request differs" in stderr.decode()
 
 
+def name_items(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """With ids that a client makes, which are others in each run."""
+    return [{"id": f"at_{uuid4()}", **each} for each in items]
+
+
 @pytest.mark.parametrize("path", [ANTHROPIC_PATH, CHAT_PATH, RESPONSES_PATH])
 @pytest.mark.parametrize(
     ("change", "expected"),
@@ -144,6 +150,7 @@ async def test_serve_prints_its_address_and_names_what_differs(tmp_path: Path) -
         (lambda body: body | {"stream": False}, "in `stream`"),
         (lambda body: body | {"tools": body["tools"][1:]}, "in block 0 (tools), character"),
         (lambda body: body | {"temperature": 0.5, "metadata": {"user_id": "other"}}, None),
+        (lambda body: body | {"input": name_items(body.get("input", ()))}, None),
     ],
 )
 def test_a_request_is_refused_for_what_the_model_reads(

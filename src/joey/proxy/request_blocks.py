@@ -1,9 +1,10 @@
 """Requests of the three model APIs, decoded into blocks: tools, then system, then messages.
 
 Blocks are in the order in which services cache them. Two blocks are equal when a service would take
-them for the same: a text is the same alone or as the only part of a list, and marks of the cache
-are not part of it. The text of a block is its plain text, or its canonical JSON (sorted keys, no
-white space) for tools and for messages that are more than one text.
+them for the same: a text is the same alone or as the only part of a list, and neither marks of the
+cache nor the ids of items, which clients may make anew in each run, are part of it. The text of a
+block is its plain text, or its canonical JSON (sorted keys, no white space) for tools and for
+messages that are more than one text.
 """
 
 from __future__ import annotations
@@ -222,6 +223,8 @@ def _build_message_block(encoded: bytes) -> PromptBlock:
     message = msgspec.json.decode(encoded)
     if _CACHE_MARK.encode() in encoded:
         message = _strip_marks(message)
+    if message.get("type") != "item_reference":
+        message.pop("id", None)
     role = message.get("role") or _ROLE_BY_ITEM.get(str(message.get("type")), "user")
     role = role if isinstance(role, str) else ""
     content = message.get("content")
@@ -237,7 +240,7 @@ def _build_message_block(encoded: bytes) -> PromptBlock:
     return PromptBlock(BlockKind.MESSAGE, role, encode_canonical(message), False, reply_marks=marks)
 
 
-_LABEL_FIELDS = frozenset({"type", "id", "name", "status", "tool_call_id"})
+_LABEL_FIELDS = frozenset({"type", "name", "status", "tool_call_id"})
 """Fields of a message that name it and are no content."""
 _ROLE_BY_ITEM = {
     "function_call": "assistant",
