@@ -47,7 +47,7 @@ def test_a_chunked_body_ends_at_its_last_byte(
     chunks: list[bytes], extension: bytes, trailers: list[bytes], cuts: list[int]
 ) -> None:
     body = chunked(chunks, extension, trailers)
-    start = ResponseStart(200, (("Transfer-Encoding", "chunked"),))
+    start = ResponseStart(200, headers=(("Transfer-Encoding", "chunked"),))
     for places in (cuts, list(range(len(body) + len(REST)))):
         framing = find_response_framing(start, "GET")
         assert take(framing, body + REST, places) == (len(body), b"".join(chunks))

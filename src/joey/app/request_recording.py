@@ -114,7 +114,7 @@ class TaskResponseRecording:
         self._has_ended = False
 
     def add_head(self, status: int, headers: Mapping[str, str]) -> None:
-        start = ResponseStart(status, tuple(headers.items()))
+        start = ResponseStart(status, headers=tuple(headers.items()))
         self._recording.add_response_head(start, is_framed=False)
 
     def add_content(self, data: bytes) -> None:

@@ -23,7 +23,7 @@ from joey.proxy.conversations import (
     RequestKind,
     compute_prefix_hashes,
 )
-from joey.proxy.exchange import Exchange
+from joey.proxy.exchange import Exchange, find_header
 from joey.proxy.pricing import compute_cost
 from joey.proxy.reply_decoder import RecordedReply, decode_reply, decompress
 from joey.proxy.request_blocks import ModelRequestBody, decode_request, list_texts
@@ -33,7 +33,9 @@ OTHER_SESSION = 0
 _GROUP_SIZE = 50
 _MAX_TITLE_CHARS = 120
 _TASK_RE = compile_regex(r"<(task|user_query|user_message)>\s*(.*?)\s*</\1>", re.DOTALL)
-_ADDED_TEXT_RE = compile_regex(r"\s*<(?:system-reminder|environment_details|env|context)\b")
+_ADDED_TEXT_RE = compile_regex(
+    r"\s*<(?:system-reminder|environment_(?:details|context)|user_instructions|env|context)\b"
+)
 
 
 def analyze_new_exchanges(book: Book) -> None:
@@ -46,8 +48,8 @@ def load_request(book: Book, exchange: Exchange) -> ModelRequestBody | None:
     """The request of an exchange, if it was one to a model and its body was kept."""
     if not exchange.has_bodies or exchange.method != "POST":
         return None
-    headers = {name.lower(): value for name, value in exchange.request_headers}
-    body = decompress(book.request_body(exchange.id), headers.get("content-encoding", ""))
+    encoding = find_header(exchange.request_headers, "content-encoding")
+    body = decompress(book.request_body(exchange.id), encoding)
     return decode_request(exchange.path, body)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.messages import Usage
 from joey.core.text import compile_regex
@@ -235,18 +235,8 @@ def _price(
     cost = 0.0
     if usage is not None:
         cost = compute_excess_cost(new.exchange.wire, new.turn.model, usage, tokens)
-    if difference is None:
-        return CacheMiss(tokens=tokens, cost=cost, reason=reason)
-    return CacheMiss(
-        difference.block,
-        difference.kind,
-        difference.character,
-        difference.before,
-        difference.after,
-        tokens,
-        cost,
-        reason,
-    )
+    place = {} if difference is None else structs.asdict(difference)
+    return CacheMiss(**place, tokens=tokens, cost=cost, reason=reason)
 
 
 def _compare_texts(old: PromptBlock, new: PromptBlock) -> tuple[int, str, str]:

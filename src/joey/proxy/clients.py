@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from joey.core.text import compile_regex
 from joey.providers.errors import JSON_DECODE_ERRORS
-from joey.proxy.exchange import Exchange
+from joey.proxy.exchange import Exchange, find_header
 from joey.proxy.prompt_sections import compute_fingerprint
 from joey.proxy.request_blocks import ModelRequestBody
 
@@ -133,9 +133,8 @@ def find_session_key(exchange: Exchange, request: ModelRequestBody) -> str | Non
     """The same for all requests of a conversation; None if the client gives no id."""
     if exchange.task_id:
         return f"task {exchange.task_id}"
-    headers = {name.lower(): value for name, value in exchange.request_headers}
     for name in _SESSION_HEADERS:
-        if value := headers.get(name, "").strip("* "):
+        if value := find_header(exchange.request_headers, name).strip("* "):
             return f"id {value}"
     metadata = request.body.get("metadata")
     if isinstance(metadata, dict) and (value := _find_metadata_session(metadata)):

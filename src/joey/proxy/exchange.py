@@ -81,13 +81,14 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
     @property
     def user_agent(self) -> str:
-        return _find_header(self.request_headers, "user-agent")
+        return find_header(self.request_headers, "user-agent")
 
     @property
     def content_encoding(self) -> str:
         """Of the response's body."""
-        return _find_header(self.response_headers, "content-encoding")
+        return find_header(self.response_headers, "content-encoding")
 
 
-def _find_header(headers: tuple[Header, ...], wanted: str) -> str:
+def find_header(headers: tuple[Header, ...], wanted: str) -> str:
+    """`wanted` is in lower case; empty if it is not there."""
     return next((value for name, value in headers if name.lower() == wanted), "")

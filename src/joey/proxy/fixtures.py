@@ -6,7 +6,7 @@ eye; secrets in headers, parameters and fields are masked as in the book.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from joey.errors import UserError
-from joey.proxy.exchange import Exchange, ExchangeState, Header, Tick, Wire
+from joey.proxy.exchange import Exchange, ExchangeState, Header, Tick, Wire, find_header
 from joey.proxy.recordings import RecordedTurn, Recordings
 from joey.proxy.reply_decoder import decompress
 from joey.system.files import read_regular_file
@@ -116,14 +116,13 @@ def redact_fixture(fixture: Fixture, redact: Callable[[str], str]) -> Fixture:
 def _build_exchange(
     recordings: Recordings, turn: RecordedTurn, exchange: Exchange
 ) -> FixtureExchange:
-    request_headers = {name.lower(): value for name, value in exchange.request_headers}
     return FixtureExchange(
         name=turn.name,
         wire=exchange.wire,
         method=exchange.method,
         path=exchange.path,
         request=_build_body(recordings.book.request_body(exchange.id)),
-        content_type=request_headers.get("content-type", ""),
+        content_type=find_header(exchange.request_headers, "content-type"),
         status=exchange.status,
         state=exchange.state,
         headers=exchange.response_headers,
@@ -141,7 +140,7 @@ def _build_body(content: bytes) -> FixtureBody:
 
 def _redact_exchange(exchange: FixtureExchange, redact: Callable[[str], str]) -> FixtureExchange:
     headers = exchange.headers
-    encoding = _find_value(headers, "content-encoding")
+    encoding = find_header(headers, "content-encoding")
     response = exchange.response
     if encoding:
         response = _build_body(decompress(response.content, encoding))
@@ -160,7 +159,3 @@ def _redact_exchange(exchange: FixtureExchange, redact: Callable[[str], str]) ->
         response=redacted,
         ticks=exchange.ticks if redacted == exchange.response else (),
     )
-
-
-def _find_value(headers: Iterable[Header], wanted: str) -> str:
-    return next((value for name, value in headers if name.lower() == wanted), "")

@@ -29,24 +29,23 @@ class MessageError(Exception):
     """The bytes are not an HTTP/1.1 message; the text says why."""
 
 
-class RequestHead(Struct, frozen=True):
+class _Head(Struct, frozen=True, kw_only=True):
+    headers: tuple[Header, ...]
+
+    def get_all(self, name: str) -> list[str]:
+        return [value for each, value in self.headers if each.lower() == name]
+
+
+class RequestHead(_Head, frozen=True):
     method: str
     target: bytes
     version: bytes
     lines: tuple[bytes, ...]
     """Header fields as they were written, without line ends."""
-    headers: tuple[Header, ...]
-
-    def get_all(self, name: str) -> list[str]:
-        return [value for each, value in self.headers if each.lower() == name]
 
 
-class ResponseStart(Struct, frozen=True):
+class ResponseStart(_Head, frozen=True):
     status: int
-    headers: tuple[Header, ...]
-
-    def get_all(self, name: str) -> list[str]:
-        return [value for each, value in self.headers if each.lower() == name]
 
 
 def parse_request_head(data: bytes) -> RequestHead:
@@ -56,7 +55,7 @@ def parse_request_head(data: bytes) -> RequestHead:
     if line is None:
         raise MessageError("the first line is not one of an HTTP/1.1 request")
     return RequestHead(
-        line[1].decode("ascii"), line[2], line[3], tuple(lines), _parse_fields(lines)
+        line[1].decode("ascii"), line[2], line[3], tuple(lines), headers=_parse_fields(lines)
     )
 
 
@@ -66,7 +65,7 @@ def parse_response_head(data: bytes) -> ResponseStart:
     line = _STATUS_LINE_RE.fullmatch(first)
     if line is None:
         raise MessageError("the first line is not one of an HTTP/1.1 response")
-    return ResponseStart(int(line[1]), _parse_fields(lines))
+    return ResponseStart(int(line[1]), headers=_parse_fields(lines))
 
 
 def _parse_fields(lines: list[bytes]) -> tuple[Header, ...]:

@@ -96,7 +96,7 @@ class ResponseStream:
             else:
                 return  # an interim response: another one follows
         except MessageError:
-            start = ResponseStart(0, ())
+            start = ResponseStart(0, headers=())
             self._is_raw = True
         self._recording.add_response_head(start, is_framed=not self._is_raw)
 

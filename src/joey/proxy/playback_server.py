@@ -48,6 +48,7 @@ async def run_playback_server(
     """Serve until the end of the block; the URL that clients use as their base. `is_paced`: pieces
     of responses come when they came. Raises ConfigError: the port is taken."""
     clients: set[asyncio.Task[None]] = set()
+    access = ProxyAccess()
 
     async def serve_client(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -62,18 +63,14 @@ async def run_playback_server(
             writer.close()
 
     try:
-        server = await asyncio.start_server(
-            serve_client, LOOPBACK, port, limit=MAX_HEAD_BYTES, start_serving=False
-        )
+        server = await asyncio.start_server(serve_client, LOOPBACK, port, limit=MAX_HEAD_BYTES)
     except OSError as error:
         raise ConfigError(
             f"Port {port} cannot be used: {os.strerror(error.errno or 0)}. Choose another with"
             " --port."
         ) from error
     port = server.sockets[0].getsockname()[1]
-    access = ProxyAccess()
     try:
-        await server.start_serving()
         yield f"http://{LOOPBACK}:{port}"
     finally:
         server.close()

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from joey.errors import StoreError
 from joey.proxy.book import open_book
-from joey.proxy.exchange import Exchange, ExchangeState
+from joey.proxy.exchange import Exchange, ExchangeState, find_header
 from joey.proxy.filing import BookLimits, FilingThread, file_left_spools
 from joey.proxy.http_messages import ResponseStart
 from joey.proxy.masking import BodyMasker, make_body_masker, mask_headers, mask_target
@@ -108,11 +108,11 @@ class Recording:
         self._recorder = recorder
         self._started = time.monotonic()
         self._file = recorder.create_file(number)
-        headers = {name.lower(): value for name, value in raw.request_headers}
-        self._masker: BodyMasker = make_body_masker(headers.get("content-type", ""))
-        encoding = headers.get("content-encoding", "identity").strip().lower()
+        content_type = find_header(raw.request_headers, "content-type")
+        self._masker: BodyMasker = make_body_masker(content_type)
+        encoding = find_header(raw.request_headers, "content-encoding").strip().lower()
         # In a compressed body, secrets could not be masked.
-        self._keeps_request = recorder.keeps_bodies and encoding == "identity"
+        self._keeps_request = recorder.keeps_bodies and encoding in ("", "identity")
         self.keeps_response = recorder.keeps_bodies
         self._request_bytes = self._response_bytes = 0
         self._write(FrameKind.OPEN, msgspec.json.encode(masked))

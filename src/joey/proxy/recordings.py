@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from joey.core.messages import Usage
@@ -27,14 +28,15 @@ _LOADED_REQUESTS = 8
 _NAME_RE = compile_regex(r"(\d+)(?:\.(\d+))?")
 _SESSION_SQL = """
     SELECT s.id, s.client, s.client_by, s.real,
-        (SELECT model FROM exchange m WHERE m.session = s.id AND m.model != ''
-            ORDER BY m.kind = 'side', m.at DESC, m.id DESC LIMIT 1),
+        coalesce((SELECT model FROM exchange m WHERE m.session = s.id AND m.model != ''
+            ORDER BY m.kind = 'side', m.at DESC, m.id DESC LIMIT 1), ''),
         s.first, s.last,
         sum(e.kind != 'side'), count(*),
         coalesce(sum(e.input + e.cache_reads + e.cache_writes), 0), coalesce(sum(e.output), 0),
         coalesce(sum(e.cache_reads), 0), sum(e.cost), s.title
     FROM session s JOIN exchange e ON e.session = s.id
 """
+"""Columns in the order of the fields of `RecordedSession`."""
 _TURN_SQL = """
     SELECT id, client, client_by, model, parent, kind, input, output, cache_reads, cache_writes,
         cost, stop, format, error
@@ -158,24 +160,8 @@ def _parse_name(text: str) -> tuple[int, int | None]:
 
 
 def _build_session(row: tuple[Any, ...]) -> RecordedSession:
-    number, client, by, real, model, first, last, turns, requests, *amounts, cost, title = row
-    tokens_in, tokens_out, cache_reads = amounts
-    return RecordedSession(
-        id=number,
-        client=client or "",
-        client_by=ClientEvidence(by),
-        real=bool(real),
-        model=model or "",
-        first=first,
-        last=last,
-        turns=turns,
-        requests=requests,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        cache_reads=cache_reads,
-        cost=cost,
-        title=title or "",
-    )
+    values = dict(zip(RecordedSession.__struct_encode_fields__, row, strict=True))
+    return msgspec.convert(values, RecordedSession, strict=False)  # flags are integers
 
 
 def _build_turn(session: int, number: int, row: tuple[Any, ...]) -> RecordedTurn:

@@ -21,7 +21,7 @@ from joey.providers.openai import OpenAiStreamDecoder
 from joey.providers.responses import ResponsesStreamDecoder
 from joey.providers.sse import ServerSentEvent, SseReader
 from joey.providers.sse_transport import StreamDecoder
-from joey.proxy.exchange import Exchange, ExchangeState
+from joey.proxy.exchange import Exchange, ExchangeState, find_header
 from joey.proxy.request_blocks import ModelApi, reply_marks
 
 _DECODERS: dict[ModelApi, type[StreamDecoder]] = {
@@ -83,8 +83,7 @@ class ReplyChunks:
     def __init__(self, api: ModelApi, exchange: Exchange, body: bytes) -> None:
         self._api = api
         self._body = decompress(body, exchange.content_encoding)
-        headers = {name.lower(): value for name, value in exchange.response_headers}
-        self._content_type = headers.get("content-type", "")
+        self._content_type = find_header(exchange.response_headers, "content-type")
         self._is_cut = exchange.state is not ExchangeState.DONE
         self.error = ""
         """What the service said in the middle of the reply, or what about it cannot be read."""

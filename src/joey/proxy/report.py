@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.core.messages import Usage
 from joey.proxy.cache_misses import CacheInspector, CacheMiss, MissReason
@@ -153,8 +153,8 @@ class _ReportBuilder:
         miss = self._inspector.inspect(turn).miss
         is_miss = miss.reason is not MissReason.NONE and miss.tokens > 0 and exchange.status < 400
         if is_miss:
-            values = {name: getattr(miss, name) for name in miss.__struct_fields__}
-            self._misses.append(LocatedMiss(**values, session=turn.session, turn=turn.turn))
+            fields = structs.asdict(miss)
+            self._misses.append(LocatedMiss(**fields, session=turn.session, turn=turn.turn))
         measurement = TurnMeasurement(
             turn,
             exchange.at,

@@ -39,16 +39,18 @@ async def run_proxy_server(
     ConfigError: the port is taken."""
     host = ALL_ADDRESSES if options.allow_remote else LOOPBACK
     loop = asyncio.get_running_loop()
-    connections: set[ProxiedConnection] = set()
-    services: list[ProxyServices] = []
+    services = ProxyServices(
+        routes,
+        ProxyAccess(options.token, options.allow_remote),
+        recorder,
+        UpstreamConnector(os.environ),
+        options.keeps_encoding,
+        connections=set(),
+    )
     _allow_many_files()
     try:
         server = await loop.create_server(
-            lambda: ProxiedConnection(services[0]),
-            host,
-            options.port,
-            backlog=_BACKLOG,
-            start_serving=False,
+            lambda: ProxiedConnection(services), host, options.port, backlog=_BACKLOG
         )
     except OSError as error:
         raise ConfigError(
@@ -56,23 +58,12 @@ async def run_proxy_server(
             " with --port."
         ) from error
     port = server.sockets[0].getsockname()[1]
-    services.append(
-        ProxyServices(
-            routes,
-            ProxyAccess(options.token, options.allow_remote),
-            recorder,
-            UpstreamConnector(os.environ),
-            options.keeps_encoding,
-            connections,
-        )
-    )
     prefix = f"/~{options.token.value}" if options.token else ""
     try:
-        await server.start_serving()
         yield f"http://{LOOPBACK}:{port}{prefix}"
     finally:
         server.close()
-        for connection in list(connections):
+        for connection in list(services.connections):
             connection.close()
         await asyncio.sleep(0)  # transports close in the loop's next round
 

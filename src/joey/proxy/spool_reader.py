@@ -130,7 +130,7 @@ class SpoolReader:
         """None: there is none to remove."""
         if self._head is None or not self._head.is_framed:
             return None
-        start = ResponseStart(self._head.status, self._head.headers)
+        start = ResponseStart(self._head.status, headers=self._head.headers)
         try:
             return find_response_framing(start, "GET")
         except MessageError:
