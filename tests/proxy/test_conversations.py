@@ -97,6 +97,13 @@ def test_edited_message_before_a_short_reply_stays_in_its_session(tmp_path: Path
     assert list_kinds(recordings) == [[RequestKind.FIRST, RequestKind.EDITED]]
 
 
+def test_test_traffic_with_much_the_same_history_stays_apart(tmp_path: Path) -> None:
+    other = go_on([("user", "Tidy the docs, please.")], "Done.", "Thanks")
+    turns = [(ASKED, "Done."), (other, "Welcome.")]
+    recordings = record(tmp_path, turns, user_agent="axios/1.13.1")
+    assert list_kinds(recordings) == [[RequestKind.FIRST], [RequestKind.FIRST]]
+
+
 def test_retry_after_an_error_belongs_to_the_same_session(tmp_path: Path) -> None:
     request = build_request(CHAT_PATH, ASKED)
     error = {"error": {"message": "Slow down."}}

@@ -103,8 +103,10 @@ class _Analyzer:
         if exchange.task_id is None:
             client = identify_client(exchange.user_agent, request.system_texts, names)
         key = find_session_key(exchange, request)
-        finder = ConversationFinder(self._connection, exchange, request, self._load_request)
-        place = finder.find(key, is_test=client.is_test)
+        finder = ConversationFinder(
+            self._connection, exchange, request, self._load_request, is_test=client.is_test
+        )
+        place = finder.find(key)
         session = self._enter_session(exchange, request, client, place, key)
         cost = compute_cost(exchange.wire, request.model, reply.usage)
         is_stated = reply.usage is not None and reply.usage.cost is not None

@@ -92,20 +92,24 @@ class ConversationFinder:
         exchange: Exchange,
         request: ModelRequestBody,
         load_request: Callable[[int], ModelRequestBody | None],
+        *,
+        is_test: bool,
     ) -> None:
+        """`is_test`: tests often begin in the middle, with much the same history."""
         self._connection = connection
         self._exchange = exchange
         self._request = request
         self._messages = request.messages
         self._load_request = load_request
+        self._is_test = is_test
 
-    def find(self, key: str | None, *, is_test: bool) -> Placement:
+    def find(self, key: str | None) -> Placement:
         continued = self._find_continued()
         if key is not None:
             return self._place_in_keyed_session(key, continued)
         if continued is not None:
             return continued
-        side = None if is_test else self._find_side_session()
+        side = None if self._is_test else self._find_side_session()
         return side or Placement(None, None, RequestKind.FIRST)
 
     def _find_continued(self) -> Placement | None:
@@ -175,7 +179,7 @@ class ConversationFinder:
                 questions |= dict.fromkeys(block.reply_marks - telling, question)
         if replied := self._list_replied(marks):
             return replied[0][:3]
-        for number, session, kind, mark in self._list_replied(questions.keys()):
+        for number, session, kind, mark in self._list_replied(() if self._is_test else questions):
             other = self._load_request(number)
             if other is None or not other.messages or self._differs_in_prompt(number):
                 continue
