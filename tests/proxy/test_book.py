@@ -64,6 +64,18 @@ def test_an_exchange_comes_back_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "b" / "book.sqlite").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_body_may_be_left_after_its_beginning(tmp_path: Path) -> None:
+    """As when the pipe that `joey proxy show --raw` writes to is closed."""
+    with open_book(tmp_path / "book.sqlite") as book:
+        number = book.add(an_exchange(), response_body=[bytes(2_000_000), b"end"])
+        assert number is not None
+        pieces = book.iter_response_body(number)
+        next(pieces)
+    del pieces
+    with open_book(tmp_path / "book.sqlite") as book:
+        assert len(book.response_body(number)) == 2_000_003
+
+
 def test_exchanges_come_in_the_order_of_arrival(tmp_path: Path) -> None:
     with open_book(tmp_path / "book.sqlite") as book:
         for at in (5, 3, 9, 3):

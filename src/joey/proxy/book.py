@@ -13,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -129,11 +129,8 @@ class Book:
         """In the order of arrival, read as they are iterated."""
         where, values = ("", ()) if session is None else ("AND session = ?", (session,))
         sql = f"SELECT {_COLUMNS} FROM exchange WHERE at >= ? {where} ORDER BY at, id LIMIT ?"
-        with (
-            self._translate_errors(),
-            closing(self.connection.execute(sql, (since, *values, limit))) as rows,
-        ):
-            for row in rows:
+        with self._translate_errors():
+            for row in self.connection.execute(sql, (since, *values, limit)):
                 yield _parse_row(row)
 
     def exchange(self, number: int) -> Exchange:
@@ -251,11 +248,8 @@ class Book:
         return int(made.fetchone()[0])
 
     def _iter_decompressed(self, sql: str, number: int) -> Iterator[bytes]:
-        with (
-            self._translate_errors(),
-            closing(self.connection.execute(sql, (number,))) as rows,
-        ):
-            for (data,) in rows:
+        with self._translate_errors():
+            for (data,) in self.connection.execute(sql, (number,)):
                 yield zlib.decompress(data)
 
     @contextmanager
