@@ -97,6 +97,36 @@ def test_edited_message_before_a_short_reply_stays_in_its_session(tmp_path: Path
     assert list_kinds(recordings) == [[RequestKind.FIRST, RequestKind.EDITED]]
 
 
+@pytest.mark.parametrize(
+    ("system", "kind"),
+    [
+        ("You are the memory extraction subagent of a coding agent.", RequestKind.SIDE),
+        ("You are a helper for questions about tests.", RequestKind.NEXT),
+    ],
+)
+def test_subagent_that_continues_the_messages_is_a_side_request(
+    tmp_path: Path, system: str, kind: RequestKind
+) -> None:
+    """Qwen Code's, and not a change of the mode, which also has another prompt and fewer tools."""
+    reply = "There are two kinds of tests here."
+    exchanges = [
+        {
+            "request": build_request(CHAT_PATH, messages, **more),
+            "response": build_response(CHAT_PATH, "" if number > 1 else reply),
+            "at": number,
+        }
+        for number, (messages, more) in enumerate(
+            [
+                (ASKED, {"tools": TOOLS}),
+                (go_on(ASKED, reply, "Go on"), {"tools": TOOLS[1:], "system": system}),
+            ],
+            1,
+        )
+    ]
+    recordings = open_recordings(tmp_path / "book.sqlite", exchanges)
+    assert list_kinds(recordings) == [[RequestKind.FIRST, kind]]
+
+
 def test_test_traffic_with_much_the_same_history_stays_apart(tmp_path: Path) -> None:
     other = go_on([("user", "Tidy the docs, please.")], "Done.", "Thanks")
     turns = [(ASKED, "Done."), (other, "Welcome.")]

@@ -120,7 +120,8 @@ class ConversationFinder:
         """The same messages got a reply: sent again, they begin another conversation."""
         for found in self._list_prefix_candidates(hashes):
             following = self._messages[found.messages :]
-            kind = RequestKind.SIDE if found.kind is RequestKind.SIDE else RequestKind.NEXT
+            is_side = found.kind is RequestKind.SIDE or self._is_subagent_of(found.exchange)
+            kind = RequestKind.SIDE if is_side else RequestKind.NEXT
             if not following:
                 was_answered = was_answered or not found.has_failed
                 if not was_answered:
@@ -258,6 +259,15 @@ class ConversationFinder:
             if _is_side_request(other, self._request):
                 return Placement(session, None, RequestKind.FIRST, side_of_this=number)
         return None
+
+    def _is_subagent_of(self, number: int) -> bool:
+        """Whether this request continues the messages of another one for a purpose of its own."""
+        other = self._load_request(number)
+        if other is None or len(self._request.tools) >= len(other.tools):
+            return False
+        prompts = (each.system_prompt[:_PROMPT_CHARS] for each in (self._request, other))
+        is_about, is_other_about = (bool(_SIDE_PROMPT_RE.search(prompt)) for prompt in prompts)
+        return is_about and not is_other_about
 
     def _differs_in_prompt(self, number: int) -> bool:
         other = self._load_request(number)
