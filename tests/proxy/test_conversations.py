@@ -109,19 +109,12 @@ def test_subagent_that_continues_the_messages_is_a_side_request(
 ) -> None:
     """Qwen Code's, and not a change of the mode, which also has another prompt and fewer tools."""
     reply = "There are two kinds of tests here."
-    exchanges = [
-        {
-            "request": build_request(CHAT_PATH, messages, **more),
-            "response": build_response(CHAT_PATH, "" if number > 1 else reply),
-            "at": number,
-        }
-        for number, (messages, more) in enumerate(
-            [
-                (ASKED, {"tools": TOOLS}),
-                (go_on(ASKED, reply, "Go on"), {"tools": TOOLS[1:], "system": system}),
-            ],
-            1,
-        )
+    main = build_request(CHAT_PATH, ASKED, tools=TOOLS)
+    messages = go_on(ASKED, reply, "Go on")
+    other = build_request(CHAT_PATH, messages, tools=TOOLS[1:], system=system)
+    exchanges: list[dict[str, Any]] = [
+        {"request": main, "response": build_response(CHAT_PATH, reply), "at": 1},
+        {"request": other, "response": build_response(CHAT_PATH, "Done."), "at": 2},
     ]
     recordings = open_recordings(tmp_path / "book.sqlite", exchanges)
     assert list_kinds(recordings) == [[RequestKind.FIRST, kind]]
