@@ -85,7 +85,7 @@ def test_anything_else_stays_text(text: str) -> None:
     assert assemble_xml(text).parts == (TextPart(text),)
 
 
-@pytest.mark.parametrize("between", ["Now the other:", "Observation: done"])
+@pytest.mark.parametrize("between", ["Now the other:", "Observation: done", "[see below]"])
 @pytest.mark.parametrize("form", ["<tool_call>%s</tool_call>\n", "```json\n%s\n```\n"])
 def test_a_call_before_text_and_another_call_is_reported(between: str, form: str) -> None:
     block = form.replace("%s", '{"name": "list_files", "arguments": {"path": "%s"}}')

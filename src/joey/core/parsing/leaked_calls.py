@@ -113,13 +113,14 @@ _CHILD_RE = compile_regex(
 )
 _CDATA_RE = compile_regex(r"\s*<!\[CDATA\[((?:(?!\]\]>).)*+)\]\]>\s*", re.DOTALL)
 _PYTHON_LIST_RE = compile_regex(rf"\[\s*{_NAME}\s*\(")
+_JSON_OR_FENCE_RE = compile_regex(rf"\{{|\[\s*(?:[\[{{]|\Z)|{FENCE_RE.pattern}")
 _PYTHON_CALL_RE = compile_regex(rf"{_NAME}\(")
 _FENCE_END_RE = compile_regex(r"\s*`{3,}")
 _SPACE_RE = compile_regex(r"\s*+")
 _ATTRIBUTE_RE = compile_regex(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _WORD_RE = compile_regex(r"\w")
 _SENTENCE_ENDS = (".", "!", "?", ":", "…", ">", "。", "！", "？", "：")
-_CLOSING_BRACKETS = (*")]}|»”’\"'", "*/", "#}", "-}", "--%>")
+_CLOSING_BRACKETS = (*")]}|»”’\"'", "*/", "#}", "-}", "--%>", "~~")
 _FENCES_WITH_JSON = frozenset({"", "json", "jsonc", "json5"})
 _FENCES_WITH_TAGS = frozenset({"", "xml"})
 _FENCES_WITH_CALLS = frozenset(
@@ -214,7 +215,9 @@ def is_quoted_in_line(before: str, after: str) -> bool:
         return True
     rest = rest.strip("*_")
     begun = before.rpartition("\n")[2].strip(" \t*_-")
-    if not begun or begun.endswith(_SENTENCE_ENDS):
+    if not begun:
+        return rest.lstrip()[:1].islower() or rest.startswith(("—", "–"))
+    if begun.endswith(_SENTENCE_ENDS):
         return False
     return _WORD_RE.search(rest) is not None or (rest[:1] == begun[-1:] and rest[:1] in "`$")
 
@@ -304,7 +307,7 @@ class _Reader:
         elif _PYTHON_CALL_RE.match(text, pos):
             self.pos = text.rfind(")", pos) + 1 or len(text)
             yield from iter_python_calls(text[pos : self.pos])
-        elif text[pos] in "{[" or FENCE_RE.match(text, pos):
+        elif _JSON_OR_FENCE_RE.match(text, pos):
             values, repairs = self._read_json()
             yield from iter_json_calls(values, repairs, self._tools)
         elif element := _ELEMENT_RE.match(text, pos):

@@ -7,6 +7,7 @@ import re
 from joey.core.text import compile_regex
 
 _FENCE_RE = compile_regex(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+_CODE_INDENT = 4
 _LONGEST_HEAD = 200
 """Characters of a line that are kept; a fence and the marks of a quotation stand at its start."""
 _CALL_FOLLOWS = r"(?=[<\[{]|\Z)"
@@ -17,19 +18,35 @@ _LOG_HEAD = (
     rf"|\d{{10}}(?:\.\d++)?+|\[?{_LOG_LEVEL}(?:\]|:)[^\s<]*+"
 )
 """How a line of a log begins: with a time or a level."""
+_LOG_MESSAGE = (
+    rf"\[?{_LOG_LEVEL}(?:\]|:)|E {{2,}}|(?:FAILED|PASSED) \S+::|npm ERR!"
+    r"|(?:[\w.]*(?:Error|Exception)|error(?: \w++)?|warning|fatal|panic):"
+)
+"""How the line of a failure begins. A message may follow, and quote a call."""
+_DATA_LABEL = (
+    r"(?:[Ss]td(?:out|err)|[Ee]xpected|[Aa]ctual|[Gg]ot|[Rr]eceived):|\[[a-z][\w.-]*+\]"
+    r"|(?:[ \t]++|\s*+[-*+]\s++)[a-z_][\w-]*+:"
+)
+"""What names a value: the part of a comparison, a service, the key of a mapping."""
 _NEVER_PROSE_RE = compile_regex(
     rf"\s*+\+\s*+{_CALL_FOLLOWS}"
     r"|(?:\s*+(?:[-*+]|\d{1,4}[.)])\s++)*+\s*+"
     rf"(?:[>|#%;]|//|--|REM\s|'\s|\[\w++\(|\[\^[^\]\s]++\]:|[+-]{_CALL_FOLLOWS}"
     rf"|(?:[^\s:]++:)?\d++[:\t→]\s*+{_CALL_FOLLOWS}|[^\s:]++:\d++(?::\d++:|-)\s*+{_CALL_FOLLOWS}"
-    rf"|(?:{_LOG_HEAD})\s*+{_CALL_FOLLOWS})"
+    rf"|(?:{_LOG_HEAD})\s*+{_CALL_FOLLOWS}|{_LOG_MESSAGE})"
+    rf"|(?:{_DATA_LABEL})\s*+{_CALL_FOLLOWS}"
     r"|.* \| "
 )
 """A line of a quotation, table, comment, footnote, diff, found text, log or list of Python calls;
 perhaps in a list."""
 _QUOTES = ('"', "'", "“", "„", "‘", "«", "\\")
 """What precedes something that is quoted or escaped."""
-_YAML_TEXT_HEADS = (": |", ": |-", ": |+", ": >", ": >-")
+_LITERAL_HEAD_RE = compile_regex(r".*: [|>][+-]?\s*$|.*::\s*$|\s*\.\. [\w-]+::")
+"""A line of YAML or reStructuredText that says that the indented text after it is literal."""
+_USER_TURN_RE = compile_regex(r"\W*(?:user|human)\b\W*:", re.IGNORECASE)
+_ASSISTANT_TURN_RE = compile_regex(
+    rf"\W*(?:assistant|ai|model|bot|agent)\b\W*:\W*?{_CALL_FOLLOWS}", re.IGNORECASE
+)
 _CODE_ELEMENTS = (
     *("blockquote", "cite", "code", "dd", "details", "document", "example", "examples", "file"),
     *("kbd", "li", "pre", "q", "samp", "sample", "script", "table", "td", "textarea", "th", "xmp"),
@@ -76,8 +93,11 @@ class MarkdownContext:
         """The whole line so far is in `_line_head`."""
         self._backticks = 0
         self._quotes = 0
-        self._can_begin_indented_code = is_after_blank_line
-        """The line before is blank or indented code itself, or says that YAML text follows."""
+        self._code_indent = _CODE_INDENT if is_after_blank_line else None
+        """From which column a line is indented code. None where such code cannot begin: the line
+        before is neither blank nor indented code, nor says that literal text follows."""
+        self._is_transcript = False
+        """A line so far is a turn of a user."""
         self._is_in_diff = False
         """A line of the paragraph so far is the head of a hunk."""
         self._open_mark = ""
@@ -135,16 +155,14 @@ class MarkdownContext:
             or self._last_characters.endswith(_QUOTES)
             or self._last_characters.rstrip().endswith("=")
             or _NEVER_PROSE_RE.match(self._line_head)
+            or (self._is_transcript and _ASSISTANT_TURN_RE.match(self._line_head))
             or self._is_indented_code
         )
 
     @property
     def _is_indented_code(self) -> bool:
-        return (
-            self._can_begin_indented_code
-            and self._line_head.startswith((" ", "\t"))
-            and self._line_head.expandtabs(4).startswith("    ")
-        )
+        head = self._line_head.expandtabs(4)
+        return self._code_indent is not None and head.startswith(" " * self._code_indent)
 
     def _extend_line(self, piece: str) -> None:
         if not piece:
@@ -198,8 +216,13 @@ class MarkdownContext:
         is_blank = not self._line_head.strip()
         if is_blank and self._is_mark_in_line:
             self._open_mark = ""
-        is_yaml_text = self._line_head.rstrip().endswith(_YAML_TEXT_HEADS)
-        self._can_begin_indented_code = is_blank or is_yaml_text or self._is_indented_code
+        if _LITERAL_HEAD_RE.match(self._line_head):
+            self._code_indent = 1
+        elif is_blank:
+            self._code_indent = self._code_indent or _CODE_INDENT
+        elif not self._is_indented_code:
+            self._code_indent = None
+        self._is_transcript = self._is_transcript or bool(_USER_TURN_RE.match(self._line_head))
         self._is_in_diff = not is_blank and (self._is_in_diff or self._line_head.startswith("@@ -"))
         self._line_head, self._is_head_whole, self._backticks, self._quotes = "", True, 0, 0
         self._last_characters = ""
