@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from joey.core.parsing.call_names import KnownTool, rename_parameters
+from joey.core.parsing.call_names import KnownTool, find_parameter, rename_parameters
 from joey.core.parsing.lenient_json import Repair, parse_lenient_json
 
 ARGUMENT_KEYS = (
@@ -78,5 +78,16 @@ def _find_wrapped(value: dict[str, Any], tool: KnownTool) -> Any:
     """What the object is only a wrapper of: nothing else in it is a parameter of the tool."""
     if not tool.parameters or not tool.parameters.isdisjoint(value):
         return None
-    inner = [value[key] for key in ARGUMENT_KEYS if isinstance(value.get(key), (dict, str))]
+    inner = [
+        value[key]
+        for key in ARGUMENT_KEYS
+        if isinstance(value.get(key), dict)
+        or (isinstance(value.get(key), str) and not _is_parameter_text(key, value[key], tool))
+    ]
     return inner[0] if len(inner) == 1 else None
+
+
+def _is_parameter_text(key: str, text: str, tool: KnownTool) -> bool:
+    """Whether the key is a spelling of a parameter, such as `input` for the patch, and holds it."""
+    is_object = text.lstrip().startswith("{")
+    return find_parameter(tool.parameters, key) is not None and not is_object

@@ -172,6 +172,7 @@ _PARAMETER_SYNONYMS: Mapping[str, str] = {
     " target_path target_directory",
     "file_path": "path filepath filename file_name file target_file absolute_path relative_path"
     " target",
+    "files": "paths file_paths filepaths filenames",
     "command": "cmd script shell_command bash_command command_line",
     "cwd": "workdir working_directory work_dir directory dir working_dir",
     "regex": "pattern query search regexp expression search_pattern search_term search_query text",
