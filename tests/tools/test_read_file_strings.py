@@ -128,6 +128,29 @@ async def test_a_string_at_the_margin_does_not_end_the_block(
     )
 
 
+@pytest.mark.parametrize(
+    ("anchor", "span"), [(3, (1, 7)), (4, (1, 7)), (7, (1, 7)), (9, (9, 12)), (11, (9, 12))]
+)
+async def test_comments_at_the_margin_do_not_end_the_block(
+    tmp_path: Path, anchor: int, span: tuple[int, int]
+) -> None:
+    text = """def f(a):
+    if a:
+        return 1
+#    print(a)
+# old
+
+    return 2
+
+# of g
+def g():
+#ifdef X
+    return 3
+"""
+    shown = await read_block(tmp_path, "a.py", text, anchor)
+    assert (min(shown), max(shown)) == span
+
+
 async def test_a_string_that_begins_far_above_is_known_to_be_one(tmp_path: Path) -> None:
     text = "HELP = '''\n" + "one\n" * 2_999 + "'''\ndef f():\n    return HELP\n"
     assert await read_block(tmp_path, "a.py", text, 3_003) == {

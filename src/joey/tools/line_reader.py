@@ -192,6 +192,7 @@ MAX_BLOCK_LINES = 2_000
 _TAB_WIDTH = 4
 _INDENT_WIDTHS = range(2, 9)
 _HEADER_PREFIXES = ("#", "//", "/*", "*", "--", "@")
+_COMMENT_PREFIXES = ("#", "//", "/*", "--")
 _CLOSING_RE = compile_regex(r"[)\]}]|(?:end|fi|done|esac)\b")
 _MAX_DEFINITION_CHARS = 500
 _DEFINITION_RE = compile_regex(
@@ -313,7 +314,7 @@ def _continues_block(line: str) -> bool:
 
 def _compute_indent_levels(lines: Sequence[str]) -> list[int]:
     """The level of each line, by the step that is most frequent; blank lines have that of the line
-    above."""
+    above. Comments and blank lines before code that is further in belong to it."""
     columns: list[int] = []
     for line in lines:
         text = line.lstrip(" \t")
@@ -322,6 +323,9 @@ def _compute_indent_levels(lines: Sequence[str]) -> list[int]:
             columns.append(indent.count(" ") + indent.count("\t") * _TAB_WIDTH)
         else:
             columns.append(columns[-1] if columns else 0)
+    for index in range(len(lines) - 2, -1, -1):
+        if not lines[index].strip() or lines[index].lstrip().startswith(_COMMENT_PREFIXES):
+            columns[index] = max(columns[index], columns[index + 1])
     steps = Counter(below - above for above, below in pairwise(columns))
     width = max(_INDENT_WIDTHS, key=lambda step: (steps[step], step == _TAB_WIDTH))
     return [column // width for column in columns]
