@@ -3,7 +3,7 @@
 The tree may hold the listed kinds of nodes and nothing else, and the text between nodes only
 blanks and line breaks. So nothing that the grammar skips, repairs or does not know is ever taken
 for a plain word. The parser cannot be interrupted: long lines are not given to it, and a result
-that took too long is not used.
+that took too much of the processor is not used (a busy machine changes no decision).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BYTES_KEEPING_DOLLAR_LITERAL = frozenset(b'" |)')
 
 
 class BashGrammar:
-    """Loads its parser when the first line comes; `parse_timeout_s` is in seconds."""
+    """Loads its parser when the first line comes; `parse_timeout_s` counts processor time."""
 
     def __init__(self, parse_timeout_s: float = PARSE_TIMEOUT_S) -> None:
         self._parse_timeout_s = parse_timeout_s
@@ -63,12 +63,12 @@ class BashGrammar:
             from tree_sitter import Language, Parser
 
             self._parser = Parser(Language(tree_sitter_bash.language()))
-        start = time.monotonic()
+        start = time.thread_time()
         root = self._parser.parse(source).root_node
         if root.has_error:
             return None
         chain = _CommandChainReader(source).read_chain(root)
-        return chain if time.monotonic() - start <= self._parse_timeout_s else None
+        return chain if time.thread_time() - start <= self._parse_timeout_s else None
 
 
 class _UnsupportedSyntaxError(Exception):
