@@ -135,6 +135,7 @@ async def test_every_tool_says_what_it_does_and_shows_what_it_found(
             "MCP tool: tiny: echo",
         ]
         await page.set_viewport_size({"width": size[0], "height": size[1]})
+        await expect(approve).to_be_enabled()  # again, once it stays where it is
         await approve.click()
         await expect(page.get_by_label("Open this page?")).to_be_visible()
         await page.get_by_role("button", name="Answer of the server").click()

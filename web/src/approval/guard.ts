@@ -49,12 +49,14 @@ export function usePressGuard(key: string | null, findButtons?: () => Iterable<E
     const interval = window.setInterval(checkPlaces, POLL_INTERVAL_MS);
     // The click that brings a window to the front is not meant for what is below it.
     window.addEventListener("focus", restart);
+    window.addEventListener("resize", checkPlaces);
     document.addEventListener("visibilitychange", restart);
     return () => {
       cancelAnimationFrame(frame);
       clearTimeout(timer);
       clearInterval(interval);
       window.removeEventListener("focus", restart);
+      window.removeEventListener("resize", checkPlaces);
       document.removeEventListener("visibilitychange", restart);
       opensAt.current = Infinity;
       settlesAt.current = -Infinity;
