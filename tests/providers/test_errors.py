@@ -308,7 +308,7 @@ async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> Non
             "content-type: application/json",
             '{"error":{"code":429}}',
             ProviderFailureKind.RATE_LIMIT,
-            "too many",
+            "rate limit reached",
         ),
         ("content-encoding: gzip", "", ProviderFailureKind.MALFORMED_STREAM, "compressed"),
         ("x-nothing: at all", "", ProviderFailureKind.NETWORK, "before the answer was complete"),

@@ -38,14 +38,15 @@ async def test_slash_commands_of_the_servers_workspace_are_named(tmp_path: Path)
     text = "---\ndescription: Ship it\nargument-hint: <server>\n---\nDo it."
     (directory / "deploy.md").write_text(text, encoding="utf-8")
     async with open_server(tmp_path) as here, here.peer() as peer:
-        deploy, init = (await peer.ask("getCommands"))["commands"]
-    assert deploy == {
+        commands = (await peer.ask("getCommands"))["commands"]
+    sources = {each["name"]: each["source"] for each in commands}
+    assert sources["init"] == "built-in"
+    assert commands[0] == {
         "name": "deploy",
         "source": "project",
         "description": "Ship it",
         "argumentHint": "<server>",
     }
-    assert init["source"] == "built-in"
 
 
 @pytest.mark.requirement("modes:lookup")
