@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from joey.core.check_commands import (
+    PIPELINE_REPORT,
     are_variants,
     find_checks,
     find_passed_checks,
@@ -133,6 +134,25 @@ def test_the_programs_that_decide_how_a_line_ends_are_its_checks(
 def test_a_status_of_0_tells_that_a_program_passed(line: str, passed: bool) -> None:
     assert (("pytest",) in find_passed_checks(line)) is passed
     assert ("pytest",) in find_checks(line, anywhere=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "passed"),
+    [
+        ("pytest 2>&1 | tail -3", True),
+        ("cd a && pytest | grep passed | cat", True),
+        ("echo a; pytest | tail", True),
+        ("make -s || pytest | tail", False),
+        ("pytest | head -3", False),
+        ("pytest | tail; echo done", False),
+        ("pytest; ls | tail", False),
+    ],
+)
+def test_a_pipeline_whose_shell_reported_no_failure_passed(line: str, passed: bool) -> None:
+    assert (("pytest",) in find_passed_checks(line, "1 passed\n")) is passed
+    assert ("pytest",) not in find_passed_checks(line)
+    reported = f"1 failed\n{PIPELINE_REPORT}1 0. The last one is that of the command.]\n"
+    assert ("pytest",) not in find_passed_checks(line, reported)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,11 @@ async def test_a_failed_check_counts_until_it_is_run_again(engine_harness: Engin
 
 
 @pytest.mark.parametrize(
-    "line", ["make -s", "make -s && ls", "set -o pipefail; make -s 2>&1 | tail -3"]
+    "line",
+    [
+        *("make -s", "make -s && ls", "set -o pipefail; make -s 2>&1 | tail -3"),
+        *("make 2>&1 | tail -3", "cd . && make | grep -v nothing | cat"),
+    ],
 )
 async def test_a_check_that_passes_after_the_edit_settles_it(
     engine_harness: EngineHarness, line: str

@@ -110,9 +110,21 @@ def find_checks(line: str, *, anywhere: bool = False) -> tuple[CheckName, ...]:
     return _name_checks(_list_deciding_commands(sequences, has_passed=False))
 
 
-def find_passed_checks(line: str) -> tuple[CheckName, ...]:
-    """The programs that must have succeeded if the line ended with 0."""
-    return _name_checks(_list_deciding_commands(_parse_line(line), has_passed=True))
+PIPELINE_REPORT = "[joey: exit codes of the pipeline: "
+"""How the line begins that the shell adds to the output if a program before the last one of a
+pipeline failed (see `hides_failures`)."""
+
+
+def find_passed_checks(line: str, output: str | None = None) -> tuple[CheckName, ...]:
+    """The programs that must have succeeded if the line ended with 0 and, where it is known, with
+    this output."""
+    sequences = _parse_line(line)
+    passed = [*_list_deciding_commands(sequences, has_passed=True)]
+    if output is not None and PIPELINE_REPORT not in output and hides_failures(line):
+        pipeline = sequences[-1][-1]
+        ended_early = any(argv[:1] == ["head"] for argv in pipeline.commands)
+        passed += [] if pipeline.is_alternative or ended_early else pipeline.commands
+    return _name_checks(passed)
 
 
 def is_known_check(checks: tuple[CheckName, ...]) -> bool:

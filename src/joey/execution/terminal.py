@@ -13,7 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from joey.core.check_commands import hides_failures
+from joey.core.check_commands import PIPELINE_REPORT, hides_failures
 from joey.core.permissions.hosts import NetworkSetting
 from joey.errors import ToolError
 from joey.execution.command import LocalCommand
@@ -154,10 +154,10 @@ class LocalTerminal:
         return command + _PIPELINE_REPORT if is_bash and hides_failures(command) else command
 
 
-_PIPELINE_REPORT = """
-set -- "$?" "${PIPESTATUS[@]}"; IFS=' '; for joey_code in "${@:2:$#-2}"; do
+_PIPELINE_REPORT = f"""
+set -- "$?" "${{PIPESTATUS[@]}}"; IFS=' '; for joey_code in "${{@:2:$#-2}}"; do
 case $joey_code in 0 | 141) ;; *)
-echo "[joey: exit codes of the pipeline: ${*:2}. The last one is that of the command.]" >&2
+echo "{PIPELINE_REPORT}${{*:2}}. The last one is that of the command.]" >&2
 break ;; esac; done; exit "$1"
 """
 """Tells of a program that failed before the last one of a pipeline; 141 is SIGPIPE."""

@@ -2,10 +2,10 @@
 
 Commands count in tasks that edit files: elsewhere, a failure may be the very thing to report. A run
 counts if its status is a verdict (see `check_commands`). Its failure is settled by a later success
-of the same program, if the status of a line shows it: `pytest | tail` settles nothing. After an
-edit, only failed tests, linters and builds still count: other commands may have been attempts that
-the edit made obsolete. A presented result settles everything. A result is sent back once until the
-user says something (D78).
+of the same program, if the status of a line shows it, or the shell reported no failure of a
+pipeline (`pytest | tail`). After an edit, only failed tests, linters and builds still count: other
+commands may have been attempts that the edit made obsolete. A presented result settles everything.
+A result is sent back once until the user says something (D78).
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class CompletionFacts:
             others = [e for e in self.failed_commands if not are_variants(e.checks, failed.checks)]
             self.failed_commands = (*others, failed)
         elif self.failed_commands:
-            passed = find_passed_checks(command) if event.exit_code == 0 else ()
+            output = event.content if isinstance(event, ev.ToolFinished) else None
+            passed = find_passed_checks(command, output) if event.exit_code == 0 else ()
             rerun = find_checks(command, anywhere=True)
             self.failed_commands = tuple(
                 structs.replace(each, unclear_run=command)
