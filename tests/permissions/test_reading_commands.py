@@ -43,6 +43,9 @@ READING_LINES = (
     "echo --- && pwd",
     "test -e README.md && cat src/../README.md",
     "diff -r src payload",
+    "cd '' && cat README.md",
+    "jq .env package.json",
+    "jq '.\"env\" | .environment' package.json",
 )
 ASKED_LINES = (
     "rm README.md",
@@ -85,7 +88,14 @@ ASKED_LINES = (
     "cd dirlink && cat secret",
     "ls -la dirlink/",
     "diff -r sub src/../dirlink",
+    "cd '' && cat link",
+    "cd '' && cat ../outside/secret",
     "env",
+    "jq -n env",
+    "jq -n 'env.HOME'",
+    "jq -n '$ENV'",
+    "jq -n '$ ENV.HOME'",
+    "jq -n '\"\\(env)\"'",
     "printenv",
     "git whatchanged",
     "ps aux",
@@ -220,6 +230,24 @@ def test_a_merge_driver_of_the_repository_shows_no_merge(tmp_path: Path) -> None
         check=True,
     )
     assert done.stdout == "separate\n"
+
+
+def test_a_file_of_revisions_that_blame_ignores_is_not_shown(testbed: CommandTestbed) -> None:
+    """git names the first line of it that is none, and the configuration says where it lies."""
+    secret = testbed.root / "outside/secret"
+    config = ["git", "config", "blame.ignoreRevsFile", str(secret)]
+    subprocess.run(config, cwd=testbed.work, check=True)
+    preamble = build_reading_preamble("git blame README.md", testbed.work)
+
+    done = subprocess.run(
+        ["bash", "-c", f"{preamble}\ngit blame README.md"],
+        cwd=testbed.work,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_programs_of_the_workspace_are_not_found_through_a_link(tmp_path: Path) -> None:

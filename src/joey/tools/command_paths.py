@@ -232,8 +232,8 @@ class _CommandPathTracker:
 
     def enter_directories(self, words: Words, *, is_certain: bool) -> None:
         """Follow `cd`, with links and, as `cd ..` does, by the text; `is_certain` where nothing
-        runs unless it succeeds."""
-        named = [each for word in words for each in self._iter_candidate_paths(word)]
+        runs unless it succeeds. `cd ''` stays where it is."""
+        named = [each for word in words for each in self._iter_candidate_paths(word or ".")]
         paths = [self._lookups.resolve(*each) for each in named]
         entered = {path.path: None for path in paths if path is not None}
         entered |= {Path(os.path.normpath(directory / name)): None for directory, name in named}

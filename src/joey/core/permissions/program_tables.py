@@ -128,7 +128,8 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         " --sort-keys --monochrome-output --color-output --null-input --raw-input --join-output"
         " --ascii-output --tab --indent= --arg== --argjson== --version",
         text_operands="first",
-        unsafe_argument_pattern=r"\b(import|include|modulemeta)\b",
+        # `env` and `$ENV` are the variables; `.env` and `"env"` are keys of the file.
+        unsafe_argument_pattern=r"\b(import|include|modulemeta|ENV)\b|(?<![.\w\"])env\b",
     ),
     "less": ProgramSpec(
         "-E -F -M -N -R -S -X -e -g -i -m -n -r -s", unsafe_argument_pattern=r"^\+"

@@ -31,8 +31,8 @@ READING_RULES = (*_READERS.split(), "[", "git")
 _READING_RULES_WITHOUT_GIT = tuple(rule for rule in READING_RULES if rule != "git")
 _DIFF_SUBCOMMANDS = parse_word_set("diff diff-files diff-index diff-tree log show")
 _WORK_TREE_SUBCOMMANDS = parse_word_set("diff diff-files diff-index status")
-_TEXT_SUBCOMMANDS = parse_word_set("annotate blame grep")
-_CONTENT_SUBCOMMANDS = _DIFF_SUBCOMMANDS | _TEXT_SUBCOMMANDS | {"cat-file"}
+_BLAME_SUBCOMMANDS = parse_word_set("annotate blame")
+_CONTENT_SUBCOMMANDS = _DIFF_SUBCOMMANDS | _BLAME_SUBCOMMANDS | {"cat-file", "grep"}
 _NAME_SUBCOMMANDS = parse_word_set(
     "branch check-attr check-ignore cherry count-objects describe for-each-ref ls-files ls-tree"
     " merge-base name-rev remote rev-list rev-parse shortlog show-branch show-ref status tag"
@@ -198,8 +198,9 @@ JOEY_KEYS
   case $1 in
   DIFFS)
     joey_name=$1; shift; set -- "$joey_name" --no-ext-diff --no-textconv "$@" ;;
-  TEXTS)
-    joey_name=$1; shift; set -- "$joey_name" --no-textconv "$@" ;;
+  BLAMES)
+    joey_name=$1; shift; set -- "$joey_name" --no-textconv --no-ignore-revs-file "$@" ;;
+  grep) shift; set -- grep --no-textconv "$@" ;;
   esac
   case $1 in
   TREES)
@@ -209,7 +210,7 @@ JOEY_KEYS
 )
 """
 """Each call looks at the configuration of the repository that it is in: `cd` may have led to
-another one."""
+another one. Of a file of revisions that blame ignores, git shows the first line that names none."""
 
 
 def build_reading_preamble(command: str, root: Path) -> str:
@@ -227,7 +228,7 @@ def build_reading_preamble(command: str, root: Path) -> str:
         body = _GIT_PREAMBLE
         for mark, names in (
             ("DIFFS", _DIFF_SUBCOMMANDS),
-            ("TEXTS", _TEXT_SUBCOMMANDS),
+            ("BLAMES", _BLAME_SUBCOMMANDS),
             ("TREES", _WORK_TREE_SUBCOMMANDS),
         ):
             body = body.replace(mark, "|".join(sorted(names)))
