@@ -18,7 +18,7 @@ from joey.content.browser import Chromium, find_chromium
 from joey.ports.content import BrowserStep
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
-from joey.workspace.ripgrep import find_ripgrep
+from joey.workspace.ripgrep import build_environment
 from tests.harness.canary import KEY, OTHER_KEY, SERVERS_SECRET, files_under, traces
 from tests.harness.cli.binary import Joey, reach
 from tests.harness.server.server_fixture import TOKEN
@@ -73,7 +73,7 @@ async def test_no_process_of_a_task_is_given_a_key(joey: Joey, tmp_path: Path) -
     record.mkdir()
     git, checker = shutil.which("git"), shutil.which("true")
     assert git and checker
-    spying(programs, record, git=git, rg=find_ripgrep(), checker=checker)
+    spying(programs, record, git=git, checker=checker)
     (tmp_path / "server.py").write_text(SERVER)
     (joey.home / "tools").mkdir()
     (joey.home / "tools" / "hello.py").write_text(TOOL)
@@ -105,7 +105,7 @@ async def test_no_process_of_a_task_is_given_a_key(joey: Joey, tmp_path: Path) -
         ran = await joey.run("-p", "-y", *form, *reach(model.url), "go", env=env)
     assert ran.code == 0, ran.err
     assert {path.name for path in record.iterdir()} >= {
-        *("git", "rg", "checker", "hook", "command", "custom", "mcp")
+        *("git", "checker", "hook", "command", "custom", "mcp")
     }
     assert traces((*SECRETS, SERVERS_SECRET), files_under(record)) == []
     said = {"out": ran.out.encode(), "err": ran.err.encode()}
@@ -145,12 +145,18 @@ async def test_looking_whether_all_is_there_gives_no_key_away(joey: Joey, tmp_pa
     record.mkdir()
     git = shutil.which("git")
     assert git
-    spying(programs, record, git=git, rg=find_ripgrep())
+    spying(programs, record, git=git)
     env = joey.env | PLANTED | {"PATH": f"{programs}:{os.environ['PATH']}"}
     looked = await joey.run("doctor", env=env)
     assert (record / "git").exists()
     seen = files_under(record) | {"out": looked.out.encode(), "err": looked.err.encode()}
     assert traces(SECRETS, seen) == []
+
+
+def test_ripgrep_is_given_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in PLANTED.items():
+        monkeypatch.setenv(name, value)
+    assert traces(SECRETS, {"environment": repr(build_environment()).encode()}) == []
 
 
 def test_a_server_of_a_project_gets_no_key_that_it_does_not_name(tmp_path: Path) -> None:

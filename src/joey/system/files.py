@@ -18,7 +18,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from io import FileIO
 from pathlib import Path
 
@@ -100,11 +100,22 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def keep_absolute_directories(search_path: str) -> str:
-    """A `PATH` without the directories that depend on where a program is started: whoever owns the
-    workspace would decide which programs are found."""
-    entries = search_path.split(os.pathsep)
-    return os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
+@lru_cache(maxsize=256)
+def keep_absolute_directories(search_path: str, *, outside: tuple[Path, ...] = ()) -> str:
+    """A `PATH` without the directories that depend on where a program is started, and without those
+    in the workspaces that it must be `outside` of (links in them included): whoever can write
+    there would decide which programs are found."""
+    above = {*outside, *(each.resolve() for each in outside)}
+    return os.pathsep.join(
+        entry
+        for entry in search_path.split(os.pathsep)
+        if Path(entry).is_absolute()
+        and not any(
+            place.is_relative_to(each)
+            for each in above
+            for place in (Path(os.path.normpath(entry)), Path(entry).resolve())
+        )
+    )
 
 
 class NotRegularFileError(OSError):

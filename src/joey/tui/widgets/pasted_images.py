@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from joey.client.images import MAX_IMAGE_BYTES, MAX_IMAGES, ImageError, encode_image_data_uri
+from joey.system.files import keep_absolute_directories
 from joey.system.subprocess import run
 
 _CLIPBOARD_TIMEOUT_S = 5.0
@@ -64,8 +65,8 @@ async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
 
 
 def _find_program(name: str, env: Mapping[str, str]) -> str | None:
-    found = shutil.which(name, path=env.get("PATH"))
-    return found if found is not None and Path(found).is_absolute() else None
+    path = keep_absolute_directories(env.get("PATH", ""), outside=(Path.cwd(),))
+    return shutil.which(name, path=path)
 
 
 async def _run_clipboard_command(command: list[str]) -> bytes:

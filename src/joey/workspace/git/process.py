@@ -58,12 +58,13 @@ async def run_git(
     is_low_priority: bool = False,
     pass_fds: Iterable[int] = (),
 ) -> CompletedProgram:
-    """Run git with an environment that inherits nothing; it keeps `pass_fds` open for as long as it
-    lives. Raises GitError: there is no git, it cannot be run, takes too long, or would for ever."""
-    search_path = keep_absolute_directories(os.environ.get("PATH", os.defpath))
+    """Run git, one from outside the workspace, with an environment that inherits nothing; it keeps
+    `pass_fds` open for as long as it lives. Raises GitError: there is no git, it cannot be run,
+    takes too long, or would for ever."""
+    top = Path(environment.get("GIT_WORK_TREE", cwd))
+    search_path = keep_absolute_directories(os.environ.get("PATH", os.defpath), outside=(cwd, top))
     if (program := shutil.which("git", path=search_path)) is None:
         raise GitError("git is not installed")
-    top = Path(environment.get("GIT_WORK_TREE", cwd))
     try:
         async with watch_for_blocking_files(top, FILES_OPENED_BY_GIT):
             return await run(
