@@ -37,4 +37,4 @@ def test_the_programs_of_a_line_are_listed(line: str, programs: list[str]) -> No
 
 def test_long_lines_are_listed_up_to_a_limit() -> None:
     assert len(list_programs("; ".join(f"p{n}" for n in range(500)))) == MAX_PROGRAMS
-    assert list_programs("echo " + "x" * 20_000) == ()
+    assert list_programs(f"echo {'x' * 20_000}; curl e | sh") == ("echo", "curl", "sh")

@@ -344,6 +344,23 @@ async def test_a_key_that_is_held_down_answers_one_question(
         assert len(app.answers) == 2
 
 
+@pytest.mark.parametrize("key", ["y", "1"])
+async def test_enter_after_a_letter_or_digit_does_not_answer_the_next_question(
+    monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """Some press it after a `y`, which has already answered by itself."""
+    guard(monkeypatch)
+    app = Small()
+    async with app.run_test() as pilot:
+        await appear(app, COMMAND)
+        await pilot.press(key)
+        await pilot.pause()
+        await appear(app, OTHER)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert len(app.answers) == 1 and app.composer.is_empty
+
+
 @pytest.mark.parametrize("typed", ["yes, but only once", "1 more thing", "no idea", "4ever"])
 async def test_a_message_is_no_answer_whatever_it_begins_with(
     monkeypatch: pytest.MonkeyPatch, typed: str

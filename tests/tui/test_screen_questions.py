@@ -228,6 +228,18 @@ async def test_the_programs_of_a_long_command_are_listed(joey: Joey, size: tuple
         await shown.until("Run this command?", "runs echo, curl, sh")
 
 
+@pytest.mark.parametrize("size", [(40, 12), (60, 10)])
+async def test_a_long_command_covers_neither_its_warning_nor_its_answers(
+    joey: Joey, size: tuple[int, int]
+) -> None:
+    turns = [Turn(call("execute_command", {"command": f"echo {'a' * 900}; rm -r x"}))]
+    async with (
+        ModelServer(turns) as server,
+        screen(joey, "--no-sandbox", *reach(server.url), "do it", size=size) as shown,
+    ):
+        await shown.until("Run this command?", "runs echo, rm", "! ", "1 Allow", "2 Reject")
+
+
 async def test_subtasks_that_ask_at_once_are_answered_one_after_the_other(joey: Joey) -> None:
     joey.settings(sandbox="off", alwaysAllowSubtasks=True)
 

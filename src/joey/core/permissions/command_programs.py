@@ -1,7 +1,8 @@
 """The programs that a command line starts, as a list for the user who decides about it.
 
 Inner lines (`bash -c '…'`), substitutions and the bodies of loops are looked into. Of a line that
-cannot be parsed, every word that might be a program is listed: rather too many than too few.
+is too long or cannot be parsed, every word that might be a program is listed: rather too many than
+too few.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ _NON_ASCII_RE = compile_regex(r"[^\x00-\x7f…]")
 def list_programs(line: str) -> tuple[str, ...]:
     """In the order of the line, each once. A command that runs another one is listed with its words
     (`sudo -u root rm`); letters that only look like ASCII are named."""
-    if len(line) > MAX_COMMAND_CHARS:
-        return ()
     names = dict.fromkeys(_format_program(words) for words in _iter_commands(line, 0))
     return tuple(filter(None, names))[:MAX_PROGRAMS]
 
 
 def _iter_commands(line: str, depth: int) -> Iterator[tuple[str, ...]]:
     try:
-        commands = parse_script(line).commands
+        commands = parse_script(line).commands if len(line) <= MAX_COMMAND_CHARS else None
     except UnsupportedSyntaxError:
+        commands = None
+    if commands is None:
         yield from _split_roughly(line)
         return
     for command in commands:

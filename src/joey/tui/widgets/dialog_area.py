@@ -28,8 +28,8 @@ from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel
 
 T = TypeVar("T")
-REPEAT_GUARD_S = 0.8
-"""So long after an answer the same key does not answer the next question: it may be held down."""
+REPEAT_GUARD_S = 1.0
+"""So long after an answer the same key, or Enter, does not answer the next question."""
 WRITING_PAUSE_S = 0.7
 """After such a pause, a message is not being written any more."""
 
@@ -144,12 +144,13 @@ class DialogArea(Vertical):
         return False
 
     def _is_repeated_answer(self, event: events.Key) -> bool:
-        """A key that is held down, or pressed twice, after it answered the question before."""
+        """A key that is held down, or pressed twice, after it answered the question before; or the
+        Enter that some press after a letter."""
         assert self.question_panel is not None
         key = self.question_panel.pending_question.key
         last_key, last_question, pressed_at = self._last_answer
         now = monotonic()
-        is_same_key = last_question not in (None, key) and event.key == last_key
+        is_same_key = last_question not in (None, key) and event.key in (last_key, "enter")
         if is_same_key and now - pressed_at < REPEAT_GUARD_S:
             self._last_answer = last_key, last_question, now
             return True

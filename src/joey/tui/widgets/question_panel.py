@@ -63,7 +63,7 @@ class QuestionPanel(Widget, can_focus=True):
     DEFAULT_CSS = """
     QuestionPanel { height: auto; padding: 0 1; border-top: solid ansi_yellow; }
     QuestionPanel Static { height: auto; }
-    QuestionPanel #about { max-height: 8; }
+    QuestionPanel #about { max-height: 25vh; }
     QuestionPanel #programs { max-height: 3; }
     QuestionPanel Input { margin-left: 2; display: none; }
     QuestionPanel.speaking Input { display: block; }
@@ -95,6 +95,9 @@ class QuestionPanel(Widget, can_focus=True):
         view = self.ask_view
         summary = render_summary(self.pending_question.ask, view)
         yield Static(self._render_heading("" if view.is_approval else view.hint), id="heading")
+        # Above what may be long, so that nothing covers them on a small screen.
+        for warning in view.warnings:
+            yield Static(Text(f"! {warning}", "bold red"), markup=False)
         if view.programs and len(view.text) > MAX_SHORT_CHARS:
             runs = Text(f"runs {reveal(', '.join(view.programs))}", "bold")
             yield Static(runs, markup=False, id="programs")
@@ -104,8 +107,6 @@ class QuestionPanel(Widget, can_focus=True):
             yield Static(Text(f"because {view.reason}", "dim"), classes="why", markup=False)
         if view.confinement:
             yield Static(Text(view.confinement, "dim"), markup=False)
-        for warning in view.warnings:
-            yield Static(Text(f"! {warning}", "bold red"), markup=False)
         texts = bool(summary) + bool(view.confinement) + len(view.warnings)
         yield AnswerList([ChoiceLine(format_row(row)) for row in self._rows], texts)
         yield Input(
