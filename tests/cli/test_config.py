@@ -89,6 +89,7 @@ async def test_a_value_is_taken_for_what_its_setting_is(
         (("sandbox", "of"), '`sandbox` can be auto, off or required, not "of". Did you mean off?'),
         (("alwaysAllowWrite", "maybe"), "`alwaysAllowWrite` can be true or false"),
         (("maxRetries", "four"), "`maxRetries` must be a whole number"),
+        (("sandboxNetwork", "on"), "can be off, registries, all or list of texts: `on` in"),
         (("mode", "a", "b"), "`mode` takes one value"),
         (("mode", "--add", "x"), "`mode` is no list"),
         (("allowedCommands", "--remove", "x"), "`allowedCommands` does not have 'x'"),

@@ -236,8 +236,15 @@ def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
     else:
         return value
     article = "an" if key.type_description[0] in "aeio" else "a"
-    message = f"`{key.name}` must be {article} {key.type_description}: {why}."
+    kind = f"must be {article} {key.type_description}"
+    allowed = f"can be {_list_alternatives(key)}" if key.choices else kind
+    message = f"`{key.name}` {allowed}: {why.removesuffix('.')}."
     raise ConfigError(message, field=key.name) from None
+
+
+def _list_alternatives(key: ConfigKey) -> str:
+    *others, last = key.type_description.split(" or ")
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _explain_invalid_value(key: ConfigKey, value: Any, error: msgspec.ValidationError) -> str:
@@ -270,10 +277,8 @@ def _parse_json_or_text(text: str) -> Any:
 
 
 def _format_invalid_choice(key: ConfigKey, value: Any) -> str:
-    *others, last = key.type_description.split(" or ")
-    allowed = f"{', '.join(others)} or {last}" if others else last
     near = find_closest_name(str(value), key.choices)
     meant = f" Did you mean {near}?" if near else ""
     listed = f" A list is written as words: {key.name} ONE TWO." if key.may_be_list else ""
     shown = json.dumps(value, ensure_ascii=False)
-    return f"`{key.name}` can be {allowed}, not {shown}.{meant}{listed}"
+    return f"`{key.name}` can be {_list_alternatives(key)}, not {shown}.{meant}{listed}"
