@@ -99,3 +99,9 @@ async def test_the_price_of_a_model_is_said_when_its_profile_is_made(joey: Joey)
     flags = ("--provider", "anthropic", "-m", "claude-sonnet-5-5", "--no-key")
     done = await joey.run("profiles", "add", "work", *flags)
     assert "claude-sonnet-5-5 costs $2 in, $10 out per million tokens" in done.out + done.err
+
+
+async def test_a_model_on_this_machine_has_no_price(joey: Joey) -> None:
+    done = await joey.run("profiles", "add", "local", "--provider", "ollama", "-m", "qwen3:8b")
+    assert done.code == 0
+    assert "costs" not in done.out + done.err

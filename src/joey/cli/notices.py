@@ -140,8 +140,9 @@ def format_total_usage(usage: TokenUsage) -> str:
 
 
 def describe_price(model: str, prices: Prices | None) -> str:
-    """`some-model costs $2 in, $10 out per million tokens`; empty where no price is known."""
-    if prices is None:
+    """`some-model costs $2 in, $10 out per million tokens`; empty where it is free, or no
+    price is known."""
+    if prices is None or not prices.input + prices.output:
         return ""
     return f"{model} costs ${prices.input:g} in, ${prices.output:g} out per million tokens"
 
