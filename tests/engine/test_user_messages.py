@@ -12,6 +12,7 @@ from joey.core.events import (
     TaskFinished,
 )
 from joey.core.messages import ImageBlock
+from joey.core.models import ModelInfo
 from joey.core.settings import Settings
 from joey.core.task_types import Answer, AskKind, Response, TaskState
 from joey.engine.asks import Unattended
@@ -222,6 +223,37 @@ async def test_a_message_sent_before_the_user_gave_up_waits(
     assert [each.text for each in task.recorder.projection.queued_messages.values()] == [
         "wait for me"
     ]
+
+
+class RestartedServer(ScriptedProvider):
+    """A server whose window is too small for the first run. That run is held up where it has
+    collected the messages for its first request."""
+
+    def __init__(self) -> None:
+        super().__init__([finish("heard")], ModelInfo(id="scripted", context_window=1000))
+        self.is_held_up, self.may_continue = asyncio.Event(), asyncio.Event()
+        self._prepare_count = 0
+
+    async def prepare(self) -> None:
+        self._prepare_count += 1
+        if self._prepare_count == 2:
+            self.is_held_up.set()
+            await self.may_continue.wait()
+        elif self._prepare_count > 2:
+            self.model = ModelInfo(id="scripted", context_window=200_000)
+
+
+async def test_a_message_sent_while_the_first_request_fails_starts_the_next_run(
+    engine_harness: EngineHarness,
+) -> None:
+    engine_harness.provider = provider = RestartedServer()
+    task = await engine_harness.start()
+    await provider.is_held_up.wait()
+    await task.send("once more")
+    provider.may_continue.set()
+    assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
+    assert "once more" in dump_last_request(provider)
+    assert not task.recorder.projection.queued_messages
 
 
 async def test_what_happens_to_a_task_at_rest_does_not_look_like_a_run(

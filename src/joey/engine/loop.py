@@ -149,6 +149,7 @@ async def check_limits(
 async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
     """Build the next request: results so far, then `content`, queued messages, the environment.
     Room is made before any of it is announced, so that a summary covers the results alone."""
+    task.messages_closed_ts = task.next_ts()
     queued_messages = task.recorder.projection.queued_messages.values()
     queued = tuple(queued_messages)[: task.max_queued_per_request]
     for message in queued:
@@ -178,6 +179,7 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
             dequeued_ids=tuple(message.id for message in queued),
         )
     )
+    task.messages_closed_ts = None
     return build_model_request(task), request_ts
 
 

@@ -92,8 +92,9 @@ class Task:
         self._closing_task: asyncio.Task[None] | None = None
         self._is_restart_pending = False
         """Words came in while the latest run was winding down, or the past was being changed."""
-        self._latest_refusal_ts = 0
-        """When the user last said no in this run: if that ends it, it takes no more messages."""
+        self.messages_closed_ts: int | None = None
+        """Since when the run takes no more messages if it fails: the user said no, or it builds its
+        next request; None: a request is on its way, whose failure the user is asked about."""
         self._revision_lock = asyncio.Lock()
 
     # What anybody may look at
@@ -266,7 +267,7 @@ class Task:
         answer = structs.replace(answer, text=replace_lone_surrogates(answer.text))
         accepted = self.asks.answer(ask_ts, answer)
         if accepted and answer.response is Response.NO:
-            self._latest_refusal_ts = self._last_ts
+            self.messages_closed_ts = self._last_ts
         if accepted:
             await self.recorder.commit()
         return accepted
@@ -440,7 +441,7 @@ class Task:
             raise TaskStateError(f"task {self.id} is being rewound or closed")
         self.error = None
         self.is_stopped_by_user = False
-        self._latest_refusal_ts = 0
+        self.messages_closed_ts = None
         if run_limits is None and self.has_waiting_parent:
             run_limits = self.run_limits
         self.has_waiting_parent = run_limits is not None
@@ -493,10 +494,10 @@ class Task:
         if runner.cancelled() and self.state not in IDLE_STATES:
             # Cancelled before the loop took its first step.
             self._publish_end(ev.TaskAborted(ts=self.next_ts()))
-        if self.state is TaskState.FAILED and self._latest_refusal_ts:
+        if self.state is TaskState.FAILED and (closed_ts := self.messages_closed_ts) is not None:
             # They were sent when the run that failed could not take them any more.
             queued = self.recorder.projection.queued_messages.values()
-            self._is_restart_pending |= any(each.ts > self._latest_refusal_ts for each in queued)
+            self._is_restart_pending |= any(each.ts > closed_ts for each in queued)
         if not self._revision_lock.locked():
             self._restart_if_pending()
         if not self.is_running:
