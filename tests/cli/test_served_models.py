@@ -19,6 +19,7 @@ from tests.harness.cli.local_server import (
     local_model_server,
     refuse,
     say,
+    stream_call,
 )
 from tests.harness.cli.served_models import (
     ADVICE,
@@ -284,6 +285,26 @@ async def test_replies_of_local_models_have_a_limit(joey: Joey) -> None:
         done = await joey.run(*reach("vllm", server), "do it")
         assert done.code == 0, done.err
         assert [chat["max_tokens"] for chat in server.chats] == [6554]
+
+
+@pytest.mark.parametrize("kind", ["ollama", "llamacpp", "lmstudio", "vllm"])
+async def test_a_server_that_only_its_address_names_is_spoken_to_like_a_named_one(
+    joey: Joey, kind: str
+) -> None:
+    """Its replies come back with their thoughts, and have a limit."""
+    think = {"reasoning_content": "Hm."}
+    looked = stream_call("list_files", {"path": "."}, delta=think)
+    own: dict[str, Any] = {"thinking": "Hm.", "role": "assistant", "content": ""}
+    own["tool_calls"] = [{"function": {"name": "list_files", "arguments": {"path": "."}}}]
+    lines = ({"message": own, "done": False}, {"done": True, "done_reason": "stop"})
+    looked = structs.replace(looked, ollama_body="\n".join(map(json.dumps, lines)).encode() + b"\n")
+    async with local_model_server(pages_of(kind, 65536), [looked, finish()]) as server:
+        done = await joey.run("-p", "--base-url", f"{server.url}/v1", "-m", "my-model", "do it")
+        assert done.code == 0, done.err
+        last = server.chats[-1]
+    (reply,) = (each for each in last["messages"] if each["role"] == "assistant")
+    assert reply.get("reasoning_content", reply.get("thinking")) == "Hm."
+    assert last["options"]["num_predict"] if kind == "ollama" else last["max_tokens"]
 
 
 @pytest.mark.requirement("local:output-limit")

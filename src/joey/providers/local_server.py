@@ -24,6 +24,7 @@ from joey.providers.openai import OpenAiProvider
 from joey.providers.openai_request import OpenAiRequestBuilder
 from joey.providers.server_advice import SERVER_KINDS, get_window_advice
 from joey.providers.server_facts import ServerClient, ask_about_model
+from joey.providers.services import identify_service
 
 _MAX_OUTPUT_SHARE = 0.2
 
@@ -68,6 +69,17 @@ class LocalServerProvider(OpenAiProvider):
             return named if named in SERVER_KINDS else ""
         return served.server
 
+    @property
+    def _service_id(self) -> str:
+        if self._uses_responses:
+            return super()._service_id
+        return identify_service(self._server_profile.provider, self._host)
+
+    @property
+    def _server_profile(self) -> Profile:
+        """The profile, for the kind of server that is known by now."""
+        return structs.replace(self._profile, provider=self._kind or self._profile.provider)
+
     async def prepare(self) -> None:
         known = self._served
         is_known = known is not None and known.context_window is not None
@@ -106,11 +118,10 @@ class LocalServerProvider(OpenAiProvider):
             raise
 
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
-        kind = self._kind
-        if not kind:
+        if not self._kind:
             return super()._make_request_builder(refused)
-        profile = structs.replace(self._profile, provider=kind)
-        if kind == "llamacpp":  # older servers do not cache unasked
+        profile = self._server_profile
+        if self._kind == "llamacpp":  # older servers do not cache unasked
             extra = {"cache_prompt": True, **profile.extra_body}
             profile = structs.replace(profile, extra_body=extra)
         return OpenAiRequestBuilder(profile, self.model, self._host, refused)

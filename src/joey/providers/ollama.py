@@ -63,7 +63,7 @@ class OllamaProvider(LocalServerProvider):
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
         if not self._has_own_wire:
             return super()._make_request_builder(refused)
-        return OllamaRequestBuilder(self._profile, self.model, self._host, refused)
+        return OllamaRequestBuilder(self._server_profile, self.model, self._host, refused)
 
     def _make_decoder(self) -> StreamDecoder:
         return OllamaStreamDecoder(self._service) if self._has_own_wire else super()._make_decoder()

@@ -60,13 +60,19 @@ def stream_chunks(*chunks: Mapping[str, object]) -> Answer:
     return Answer("".join([*lines, "data: [DONE]\n\n"]).encode())
 
 
-def stream_call(name: str, arguments: Mapping[str, object], usage: object = None) -> Answer:
-    """A stream with one native call."""
+def stream_call(
+    name: str,
+    arguments: Mapping[str, object],
+    usage: object = None,
+    delta: Mapping[str, object] | None = None,
+) -> Answer:
+    """A stream with one native call, after what `delta` says."""
     function = {"name": name, "arguments": json.dumps(arguments)}
     call = {"index": 0, "id": f"call_{uuid4().hex}", "type": "function"}
-    delta = {"role": "assistant", "tool_calls": [{**call, "function": function}]}
+    called = {"role": "assistant", "tool_calls": [{**call, "function": function}]}
     return stream_chunks(
-        {"choices": [{"index": 0, "delta": delta}]},
+        {"choices": [{"index": 0, "delta": delta or {}}]},
+        {"choices": [{"index": 0, "delta": called}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
         {"choices": [], "usage": usage or {"prompt_tokens": 3000, "completion_tokens": 10}},
     )
