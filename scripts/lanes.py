@@ -15,7 +15,7 @@ from typing import NamedTuple
 PYTEST = ("pytest", "-p", "tests.harness.memory_disk")
 PARALLEL = ("-n", os.environ.get("WORKERS", "2"), "--dist", "worksteal")
 LONG_TASKS = ("tests/engine/test_long_task.py", "tests/engine/test_long_task_files.py")
-REAL_MODEL = ("tests/cli/test_llamacpp_server.py", "tests/harness/cli/llamacpp_tasks.py")
+REAL_MODEL = ("tests/cli/test_llamacpp_server.py", "tests/cli/llamacpp_tasks.py")
 
 
 class Step(NamedTuple):

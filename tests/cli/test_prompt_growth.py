@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 
 from joey.core.models import ToolProtocol
+from tests.cli.llamacpp_tasks import DONE, work_on_part
 from tests.harness.cli.binary import Joey
-from tests.harness.cli.llamacpp_tasks import DONE, work_on_part
 from tests.harness.cli.local_server import local_model_server, say, stream_call
 from tests.harness.cli.served_models import props_llamacpp, reach
 
