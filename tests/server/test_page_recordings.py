@@ -30,13 +30,14 @@ ASKED = [("user", f"What is in the repository? {HOSTILE} {KEY}")]
 REPLIED = [*ASKED, ("assistant", "There are three files in it.")]
 READING = [*REPLIED, ("user", "Read the first one.")]
 READ = [*READING, ("assistant", "There are three files in it.")]
-CLOCK = SYSTEM.replace(":20.", ":21.")
+PROMPT = SYSTEM + "More than the page shows at once. " * 400
+CLOCK = PROMPT.replace(":20.", ":21.")
 
 
 def fill_book(root: Path) -> None:
     """Three requests of one conversation, the second with another clock in its system prompt."""
     sent = [
-        (ASKED, SYSTEM, {"writes": 6_000}),
+        (ASKED, PROMPT, {"writes": 6_000}),
         (READING, CLOCK, {"writes": 6_040}),
         ([*READ, ("user", "Read the last one.")], CLOCK, {"reads": 6_000, "writes": 60}),
     ]

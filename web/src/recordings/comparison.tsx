@@ -82,8 +82,8 @@ interface SideProps {
 
 function Side({ title, text, chars, pair, isMarked }: SideProps) {
   const isThere = title === "Earlier" ? pair.state !== "added" : pair.state !== "removed";
-  const isWhole = getEnd(pair.before, pair) === pair.beforeChars && getEnd(pair.after, pair) === pair.afterChars;
-  const tail = isWhole && pair.state === "changed" ? countSharedTail(pair) : 0;
+  const isAligned = pair.beforeChars - getEnd(pair.before, pair) === pair.afterChars - getEnd(pair.after, pair);
+  const tail = isAligned && pair.state === "changed" ? countSharedTail(pair) : 0;
   const rest = text.slice(pair.shared, text.length - tail);
   const end = getEnd(text, pair);
   return (
