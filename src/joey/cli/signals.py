@@ -93,6 +93,19 @@ def handle_signals(
                 loop.remove_signal_handler(number)
 
 
+@contextmanager
+def run_until_signal(*numbers: signal.Signals) -> Iterator[Interruption]:
+    """As `handle_signals`; the block, and not the program, ends with what a signal cancels."""
+    import asyncio
+
+    with handle_signals(*numbers) as interruption:
+        try:
+            yield interruption
+        except asyncio.CancelledError:
+            if interruption.exit_code is None:
+                raise
+
+
 def _handle_signal(number: int, frame: FrameType | None) -> None:
     if _current_interruption.exit_code is None:
         _current_interruption.exit_code = _SIGNAL_EXIT_CODES[signal.Signals(number)]

@@ -18,7 +18,7 @@ from joey.app.engine_factory import STORE_VARIABLE
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.fleet_extra import require_fleet
 from joey.cli.output import encode_json, write_stdout
-from joey.cli.signals import handle_signals
+from joey.cli.signals import run_until_signal
 from joey.errors import UserError
 
 if TYPE_CHECKING:
@@ -207,12 +207,9 @@ async def _run_and_follow(
         return ExitCode.DONE
     workers = DEFAULT_WORKERS if arguments.workers is None else arguments.workers
     coordinator = Coordinator(store, queued.batch_id, workers=workers, since=line_count)
-    try:
-        with handle_signals() as interruption:
-            await show_batch_progress(coordinator.follow())
-    except asyncio.CancelledError:
-        if interruption.exit_code is None:
-            raise
+    with run_until_signal() as interruption:
+        await show_batch_progress(coordinator.follow())
+    if interruption.exit_code is not None:
         print("joey: stopped; run the same command to continue", file=sys.stderr)
         return interruption.exit_code
     rows = store.tables.load_items(queued.batch_id)
@@ -290,12 +287,8 @@ async def _watch(coordinator: Coordinator) -> ExitCode | None:
     """The exit code if a signal ended it."""
     from joey.cli.batch_views import show_batch_progress
 
-    try:
-        with handle_signals() as interruption:
-            await show_batch_progress(coordinator.follow())
-    except asyncio.CancelledError:
-        if interruption.exit_code is None:
-            raise
+    with run_until_signal() as interruption:
+        await show_batch_progress(coordinator.follow())
     return interruption.exit_code
 
 

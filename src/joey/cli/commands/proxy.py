@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from joey.app.known_secrets import KNOWN_SECRETS
 from joey.cli.exit_codes import ExitCode, UsageError
-from joey.cli.signals import handle_signals
+from joey.cli.signals import run_until_signal
 from joey.proxy.analysis import analyze_new_exchanges
 from joey.proxy.book import Book, Expenses, resolve_book_path
 from joey.proxy.client_setup import (
@@ -58,21 +58,17 @@ def run_proxy(arguments: Namespace) -> int:
 
 async def _record_until_stopped(arguments: Namespace) -> ExitCode:
     default = DEFAULT_PORT if arguments.port is None else arguments.port
-    try:
-        with handle_signals(signal.SIGINT, signal.SIGTERM) as interruption:
-            async with _open_proxy(arguments, default) as proxy:
-                line = json.dumps({"url": proxy.url}) if arguments.json else proxy.url
-                print(line, flush=True)
-                print(
-                    "joey: recording. `joey proxy env CLIENT` says how to point a client here;"
-                    " Ctrl-C stops.",
-                    file=sys.stderr,
-                    flush=True,
-                )
-                await asyncio.get_running_loop().create_future()
-    except asyncio.CancelledError:
-        if interruption.exit_code is None:
-            raise
+    with run_until_signal(signal.SIGINT, signal.SIGTERM) as interruption:
+        async with _open_proxy(arguments, default) as proxy:
+            line = json.dumps({"url": proxy.url}) if arguments.json else proxy.url
+            print(line, flush=True)
+            print(
+                "joey: recording. `joey proxy env CLIENT` says how to point a client here;"
+                " Ctrl-C stops.",
+                file=sys.stderr,
+                flush=True,
+            )
+            await asyncio.get_running_loop().create_future()
     return interruption.exit_code or ExitCode.DONE
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from joey.app.known_secrets import collect_all_secrets
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import encode_json, write_stdout
-from joey.cli.signals import handle_signals
+from joey.cli.signals import run_until_signal
 from joey.core.text import sanitize
 from joey.proxy.conversation_export import build_script
 from joey.proxy.fixtures import (
@@ -91,19 +91,15 @@ def serve_fixture(fixture: Fixture | None, arguments: Namespace) -> ExitCode:
 
 
 async def _serve(playback: Playback, arguments: Namespace) -> ExitCode:
-    try:
-        with handle_signals(signal.SIGINT, signal.SIGTERM) as interruption:
-            async with run_playback_server(
-                playback,
-                arguments.port or 0,
-                is_paced=arguments.pace == "recorded",
-                on_refusal=_report_refusal,
-            ) as url:
-                print(json.dumps({"url": url}) if arguments.json else url, flush=True)
-                await asyncio.get_running_loop().create_future()
-    except asyncio.CancelledError:
-        if interruption.exit_code is None:
-            raise
+    with run_until_signal(signal.SIGINT, signal.SIGTERM) as interruption:
+        async with run_playback_server(
+            playback,
+            arguments.port or 0,
+            is_paced=arguments.pace == "recorded",
+            on_refusal=_report_refusal,
+        ) as url:
+            print(json.dumps({"url": url}) if arguments.json else url, flush=True)
+            await asyncio.get_running_loop().create_future()
     return interruption.exit_code or ExitCode.DONE
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from joey.app import Application, open_engine, open_store
 from joey.app.known_secrets import KNOWN_SECRETS
 from joey.cli.exit_codes import ExitCode
-from joey.cli.signals import handle_signals
+from joey.cli.signals import run_until_signal
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.server.auth import load_or_create_token
 from joey.server.http import has_web_page
@@ -45,17 +45,10 @@ async def _serve_until_stopped(arguments: Namespace) -> ExitCode:
         sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.redact
     )
     hub = ServerHub(open_engine(home=setup.home), open_store(setup.home), setup)
-    try:
-        with handle_signals(signal.SIGINT, signal.SIGTERM) as interruption:
-            async with (
-                serve_ipc(hub, arguments.ipc),
-                run_server(hub, token, options) as listening,
-            ):
-                _print_address(listening)
-                await asyncio.get_running_loop().create_future()
-    except asyncio.CancelledError:
-        if interruption.exit_code is None:
-            raise
+    with run_until_signal(signal.SIGINT, signal.SIGTERM) as interruption:
+        async with serve_ipc(hub, arguments.ipc), run_server(hub, token, options) as listening:
+            _print_address(listening)
+            await asyncio.get_running_loop().create_future()
     return interruption.exit_code or ExitCode.DONE
 
 

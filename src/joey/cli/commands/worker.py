@@ -16,7 +16,7 @@ from joey.app.known_secrets import KNOWN_SECRETS
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.fleet_extra import require_fleet
 from joey.cli.logs import RedactingFormatter
-from joey.cli.signals import handle_signals
+from joey.cli.signals import run_until_signal
 from joey.errors import TaskLostError
 
 if TYPE_CHECKING:
@@ -64,12 +64,9 @@ async def _work(arguments: Namespace) -> ExitCode:
         ceiling_name=arguments.may,
     )
     try:
-        with handle_signals(signal.SIGINT, signal.SIGTERM) as interruption:
+        with run_until_signal(signal.SIGINT, signal.SIGTERM) as interruption:
             await worker.run()
     except TaskLostError as error:
         print(f"joey: {error} Start the worker again.", file=sys.stderr)
         return ExitCode.TRY_AGAIN
-    except asyncio.CancelledError:
-        if interruption.exit_code is None:
-            raise
     return interruption.exit_code or ExitCode.DONE
