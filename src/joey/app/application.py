@@ -32,14 +32,6 @@ from joey.core.models import ModelInfo
 from joey.core.modes import Mode, SlashCommand
 from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Limits, Profile, TaskSecrets
-from joey.core.wire.recordings import (
-    CompareRecordedRequests,
-    GetRecording,
-    GetRecordings,
-    RecordedComparison,
-    RecordedConversation,
-    RecordedSessions,
-)
 from joey.engine.engine import ResolvedTaskOptions, TaskOptions
 from joey.engine.task import Task
 from joey.errors import ConfigError, ToolError, WorkspaceError
@@ -185,20 +177,8 @@ class Application:
             return None
         return find_model_info(task.provider, task.model, open_model_catalog(self.home))
 
-    def list_recordings(self, query: GetRecordings) -> RecordedSessions:
-        """This and the next two take their time: call them in a thread. Raises StoreError."""
-        return self._recordings.list_sessions(query)
-
-    def read_recording(self, query: GetRecording) -> RecordedConversation:
-        """Raises StoreError; UserError: there is no such session."""
-        return self._recordings.read_session(query)
-
-    def compare_recorded_requests(self, query: CompareRecordedRequests) -> RecordedComparison:
-        """Raises StoreError; UserError: there is no such session or request."""
-        return self._recordings.compare(query)
-
     @cached_property
-    def _recordings(self) -> RecordingReader:
+    def recordings(self) -> RecordingReader:
         # Few servers are asked for recordings, and all would pay for loading what reads them.
         from joey.app.recordings import RecordingReader
 

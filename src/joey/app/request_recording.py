@@ -41,11 +41,7 @@ class TaskRequestRecorder:
         self._book = home / "proxy" / BOOK_FILE
         self._opening: asyncio.Task[ExchangeRecorder | None] | None = None
         self._keys = KnownSecrets()
-        self._failure = ""
-
-    @property
-    def failure(self) -> str:
-        return self._failure
+        self.failure = ""
 
     def add_profile(self, profile: Profile) -> None:
         """Its keys are masked in bodies as well, whatever field they are in: the model may have
@@ -56,7 +52,7 @@ class TaskRequestRecorder:
         )
 
     async def record(self, request: OutgoingRequest) -> TaskResponseRecording | None:
-        if self._failure:
+        if self.failure:
             return None
         if self._opening is None:
             self._opening = asyncio.create_task(self._open(), name="joey-recorder")
@@ -104,8 +100,8 @@ class TaskRequestRecorder:
 
     def _fail(self, reason: str) -> None:
         """Also called in the thread that files."""
-        self._failure = KNOWN_SECRETS.redact(reason)
-        log.info("recording of requests has stopped: %s", self._failure)  # a row tells the user
+        self.failure = KNOWN_SECRETS.redact(reason)
+        log.info("recording of requests has stopped: %s", self.failure)  # a row tells the user
 
 
 class TaskResponseRecording:

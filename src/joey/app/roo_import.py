@@ -170,7 +170,7 @@ class RooImport:
             except ConfigError as error:
                 self._left_out.append(LeftOut(f"profile {name}", str(error)))
                 continue
-            entry = given if self._with_keys else _remove_keys(given)
+            entry = {k: v for k, v in given.items() if self._with_keys or not _is_secret(k, v)}
             if (target := self._choose_name(name, entry)) is not None:
                 self._entries[target] = entry
                 secrets = tuple(key for key, value in entry.items() if _is_secret(key, value))
@@ -178,7 +178,8 @@ class RooImport:
 
     def _choose_name(self, name: str, entry: Mapping[str, Any]) -> str | None:
         """Where to store a profile; None if it is here already."""
-        known = self._load_entries()
+        names = self._store.load_profiles().profiles
+        known = {each: self._store.get_profile_entry(each) for each in names}
         for here in (name, f"{name}{_RENAMED_SUFFIX}"):
             mine = known.get(here)
             if mine is None:
@@ -188,10 +189,6 @@ class RooImport:
             if "id" in entry and mine.get("id") == entry["id"]:
                 return here
         return f"{name}{_RENAMED_SUFFIX}"
-
-    def _load_entries(self) -> dict[str, dict[str, Any]]:
-        names = self._store.load_profiles().profiles
-        return {name: self._store.get_profile_entry(name) for name in names}
 
     def _plan_settings(self) -> Iterator[PlannedSetting]:
         known, current = describe_setting_keys(), self._store.read_settings_document()
@@ -238,7 +235,3 @@ class RooImport:
 
 def _is_secret(key: str, value: Any) -> bool:
     return isinstance(value, str) and bool(value) and is_secret_key(key)
-
-
-def _remove_keys(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if not _is_secret(key, value)}

@@ -85,7 +85,8 @@ class Coordinator:
                     self._fruitless_starts = 0
                 yield snapshot
                 if snapshot.is_over:
-                    await self._await_workers()
+                    for process in self._processes:
+                        await process.wait(_STOP_GRACE_S)  # it ends by itself
                     return
                 if self._wanted:
                     await self._keep_workers()
@@ -193,11 +194,6 @@ class Coordinator:
         process = Process(command, env=os.environ | self._store.environment)
         process.relay(STDOUT, lambda data: None)
         return process
-
-    async def _await_workers(self) -> None:
-        """Workers end by themselves when nothing is left."""
-        for process in self._processes:
-            await process.wait(_STOP_GRACE_S)
 
     async def _stop_workers(self) -> None:
         for process in self._processes:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -92,7 +91,3 @@ def lock_database(engine: sa.Engine) -> Iterator[None]:
             yield
         finally:
             connection.execute(sa.text(f"select pg_advisory_unlock({_DATABASE_LOCK})"))
-
-
-def build_sqlite_url(path: Path) -> str:
-    return f"sqlite:///{path}"

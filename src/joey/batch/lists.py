@@ -298,16 +298,18 @@ def cancel_items(store: BatchStore, ids: Sequence[str], *, stop_running: bool) -
 
 
 def _mark_running(store: BatchStore, row: ItemRow) -> bool:
-    changed = store.tables.change(
-        """update joey.item set mark = :mark where batch_id = :batch and id = :id
+    return (
+        store.tables.change(
+            """update joey.item set mark = :mark where batch_id = :batch and id = :id
            and status in (:running, :waiting)""",
-        mark=CANCEL_MARK,
-        batch=row.batch_id,
-        id=row.id,
-        running=ItemStatus.RUNNING,
-        waiting=ItemStatus.WAITING,
+            mark=CANCEL_MARK,
+            batch=row.batch_id,
+            id=row.id,
+            running=ItemStatus.RUNNING,
+            waiting=ItemStatus.WAITING,
+        )
+        > 0
     )
-    return bool(changed)
 
 
 def _cancel_waiting(store: BatchStore, row: ItemRow) -> bool:

@@ -203,7 +203,3 @@ def build_task_options(
         **structs.asdict(order.build_permission_flags()),
     )
     return ceiling.apply(options)
-
-
-def decode_order(data: bytes | str) -> Order:
-    return msgspec.json.decode(data, type=Order)

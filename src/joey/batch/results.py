@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -203,7 +203,3 @@ def count_statuses(statuses: Iterable[ItemStatus]) -> dict[str, int]:
     for status in statuses:
         counts[status.value] += 1
     return counts
-
-
-def encode_result(line: ResultLine) -> dict[str, Any]:
-    return dict(msgspec.to_builtins(line))

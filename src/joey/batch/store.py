@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from joey.app import open_store
-from joey.batch.database import build_sqlite_url, open_database
+from joey.batch.database import open_database
 from joey.batch.results import ResultsFile
 from joey.batch.tables import BatchRow, Tables
 from joey.core.text import compile_regex
@@ -139,7 +139,7 @@ def open_batch_store(
         raise BatchNotFoundError(
             f"{out} is not the output directory of a batch: there is no batch.sqlite in it."
         )
-    engine = open_database(build_sqlite_url(paths.database))
+    engine = open_database(f"sqlite:///{paths.database}")
     if create:
         from joey.batch.queue import migrate_queue
 

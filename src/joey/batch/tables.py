@@ -139,11 +139,6 @@ class Tables:
         )
         """SQL for the end of a rate limit, likewise."""
 
-    @property
-    def is_shared(self) -> bool:
-        """The database serves many hosts, and many batches."""
-        return not self._is_sqlite
-
     def build_instant(self, seconds: str) -> str:
         """SQL for a moment as columns store it."""
         return seconds if self._is_sqlite else f"to_timestamp({seconds})"
@@ -224,10 +219,6 @@ class Tables:
             id=item_id,
         )
         return _decode_item(rows[0]) if rows else None
-
-    def load_statuses(self, batch_id: str) -> dict[str, ItemStatus]:
-        rows = self.query("select id, status from joey.item where batch_id = :id", id=batch_id)
-        return {row[0]: ItemStatus(row[1]) for row in rows}
 
     def record_cost(self, batch_id: str, item_id: str, attempt: int, cost: float) -> None:
         """Set what the current attempt has cost so far, and the batch's sum with it."""

@@ -140,7 +140,13 @@ async def _check_facts(task: Task) -> None:
     if not _has_turn_left(task):
         return
     found = [failed.describe() for failed in facts.failed_commands if facts.has_edits]
-    running = _list_running_checks(task)
+    # Tests, linters and builds in the background, without those that a result waits for.
+    running = [
+        awaitable
+        for each, awaitable in _list_unfinished_commands(task)
+        if not (task.asks.is_unattended and each.is_expected_to_end)
+        and is_known_check(find_checks(each.command, anywhere=True))
+    ]
     found += (f"`{each.command}` is still running in the background." for each in running)
     files, diagnostics = task.runtime.files, task.runtime.capabilities.diagnostics
     if diagnostics is not None and facts.edit_errors:
@@ -156,16 +162,6 @@ async def _check_facts(task: Task) -> None:
             messages_to_model.render_completion_sent_back(task.protocol, found, running),
             is_informative=True,
         )
-
-
-def _list_running_checks(task: Task) -> list[messages_to_model.AwaitableCommand]:
-    """Tests, linters and builds in the background, without those that a result waits for."""
-    return [
-        awaitable
-        for each, awaitable in _list_unfinished_commands(task)
-        if not (task.asks.is_unattended and each.is_expected_to_end)
-        and is_known_check(find_checks(each.command, anywhere=True))
-    ]
 
 
 async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None:

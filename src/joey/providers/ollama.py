@@ -170,12 +170,7 @@ class OllamaStreamDecoder(StreamDecoder):
         self._call_count = 0
 
     def feed(self, event: ServerSentEvent) -> Iterable[msg.Chunk]:
-        try:
-            line = _decode_line(event.data)
-        except msgspec.ValidationError as error:
-            raise self._build_malformed_error(f"an odd line ({error})") from error
-        except errors.JSON_DECODE_ERRORS as error:
-            raise self._build_malformed_error("a line that is not JSON") from error
+        line = self._decode(_decode_line, event.data, "line")
         if line.error:
             raise errors.build_stream_error(self._service, line.error)
         chunks: list[msg.Chunk] = []

@@ -194,12 +194,7 @@ class OpenAiStreamDecoder(StreamDecoder):
     def _parse_chunk(self, event: ServerSentEvent) -> _StreamChunk:
         if event.event == "error":
             raise errors.build_stream_error(self._service, _parse_error_object(event.data))
-        try:
-            return _decode_chunk(event.data)
-        except msgspec.ValidationError as error:
-            raise self._build_malformed_error(f"an odd chunk ({error})") from error
-        except errors.JSON_DECODE_ERRORS as error:
-            raise self._build_malformed_error("a chunk that is not JSON") from error
+        return self._decode(_decode_chunk, event.data, "chunk")
 
     def _handle_delta(self, delta: _ChoiceDelta, chunks: list[msg.Chunk]) -> None:
         if details := delta.reasoning_details:

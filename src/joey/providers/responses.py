@@ -145,7 +145,8 @@ class _ItemConverter(MessageConverter):
                     reasoning.append(_convert_reasoning(block))
                     continue
                 case msg.TextBlock() if block.text:
-                    item = _build_text_item(block.text)
+                    content = [{"type": "output_text", "text": block.text}]
+                    item = {"type": "message", "role": "assistant", "content": content}
                     if phases and (phase := phases.pop(0) if len(phases) > 1 else phases[0]):
                         item["phase"] = phase
                 case msg.ToolUseBlock():
@@ -169,11 +170,6 @@ def _convert_reasoning(block: msg.UnsignedReasoningBlock) -> _Wire:
         "summary": block.summary,
         "encrypted_content": block.encrypted_content,
     }
-
-
-def _build_text_item(text: str) -> _Wire:
-    content = [{"type": "output_text", "text": text}]
-    return {"type": "message", "role": "assistant", "content": content}
 
 
 def _convert_input(message: _Wire) -> _Wire:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -41,6 +41,8 @@ _REFUSING_FAILURES = (
 )
 _MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 
+T = TypeVar("T")
+
 
 class StreamDecoder(ABC):
     """The state of one answer."""
@@ -60,6 +62,15 @@ class StreamDecoder(ABC):
     @abstractmethod
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
         """Raises ProviderError if the event is an error, or not of this protocol."""
+
+    def _decode(self, decode: Callable[[bytes], T], data: bytes, noun: str) -> T:
+        """An event as a struct; `noun` names it in errors."""
+        try:
+            return decode(data)
+        except msgspec.ValidationError as error:
+            raise self._build_malformed_error(f"an odd {noun} ({error})") from error
+        except errors.JSON_DECODE_ERRORS as error:
+            raise self._build_malformed_error(f"a {noun} that is not JSON") from error
 
     def _build_malformed_error(self, description: str) -> ProviderError:
         return errors.build_malformed_response_error(self._service, description)

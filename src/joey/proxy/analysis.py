@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from msgspec import Struct
 
@@ -53,6 +53,10 @@ def load_request(book: Book, exchange: Exchange) -> ModelRequestBody | None:
     return decode_request(exchange.path, body)
 
 
+def load_request_by_number(book: Book, number: int) -> ModelRequestBody | None:
+    return load_request(book, book.exchange(number))
+
+
 def load_reply(book: Book, exchange: Exchange, request: ModelRequestBody) -> RecordedReply:
     return decode_reply(request.api, exchange, book.response_body(exchange.id))
 
@@ -89,7 +93,7 @@ class _Analyzer:
     def __init__(self, book: Book, connection: sqlite3.Connection) -> None:
         self._book = book
         self._connection = connection
-        self._load_request = lru_cache(maxsize=32)(self._load_request_by_number)
+        self._load_request = lru_cache(maxsize=32)(partial(load_request_by_number, book))
 
     def analyze(self, exchange: Exchange) -> None:
         request = load_request(self._book, exchange)
@@ -131,9 +135,6 @@ class _Analyzer:
             self._connection.execute("INSERT OR IGNORE INTO prefix VALUES (?, ?, ?)", prefix)
         marks = [(mark, exchange.id) for mark in reply.marks]
         self._connection.executemany("INSERT OR IGNORE INTO reply VALUES (?, ?)", marks)
-
-    def _load_request_by_number(self, number: int) -> ModelRequestBody | None:
-        return load_request(self._book, self._book.exchange(number))
 
     def _enter_session(
         self,

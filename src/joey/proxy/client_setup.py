@@ -31,7 +31,6 @@ _INSTRUCTIONS: Mapping[str, str] = {
         "ANTHROPIC_BASE_URL={url} OPENAI_BASE_URL={url}/v1 joey"
     ),
 }
-CLIENT_NAMES = tuple(_INSTRUCTIONS)
 
 
 def describe_client_setup(client: str, url: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from joey.config.profiles import Profiles, choose_profile, load_profiles
+from joey.config.profiles import choose_profile, load_profiles
 from joey.core.models import ApiProtocol, ProviderSpec
 from joey.core.settings import Profile
 from joey.errors import ConfigError
 from joey.providers.catalog import PROVIDER_SPECS
 from joey.proxy.exchange import Wire
-from joey.proxy.routes import ANTHROPIC_URL, OPENAI_URL, Routes, Upstream, make_upstream
+from joey.proxy.routes import ANTHROPIC_URL, OPENAI_URL, Routes, make_upstream
 
 _DEFAULT_URLS = {Wire.ANTHROPIC: ANTHROPIC_URL, Wire.OPENAI: OPENAI_URL}
 _WIRES = {
@@ -54,7 +54,14 @@ def build_routes(
         wire: make_upstream(chosen[wire] or "", f"address (--{wire.value})", keys.get(wire))
         for wire in Wire
     }
-    return Routes(upstreams, _build_named_upstreams(profiles))
+    return Routes(
+        upstreams,
+        {
+            name: make_upstream(url, f"base URL of the profile {name}")
+            for name, profile in profiles.profiles.items()
+            if _find_wire(profile) is not None and (url := _find_url(profile))
+        },
+    )
 
 
 def check_no_loop(routes: Routes, port: int) -> None:
@@ -65,14 +72,6 @@ def check_no_loop(routes: Routes, port: int) -> None:
                 f"{upstream.url} is the proxy itself, so requests would go in a circle. Name the"
                 " service's address with --anthropic or --openai."
             )
-
-
-def _build_named_upstreams(profiles: Profiles) -> dict[str, Upstream]:
-    return {
-        name: make_upstream(url, f"base URL of the profile {name}")
-        for name, profile in profiles.profiles.items()
-        if _find_wire(profile) is not None and (url := _find_url(profile))
-    }
 
 
 def _find_spec(profile: Profile) -> ProviderSpec | None:

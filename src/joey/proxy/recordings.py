@@ -6,7 +6,7 @@ A request is called `SESSION.TURN`: turns count all requests of a session in the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -15,7 +15,12 @@ from msgspec import Struct
 from joey.core.messages import Usage
 from joey.core.text import compile_regex
 from joey.errors import UserError
-from joey.proxy.analysis import OTHER_SESSION, analyze_new_exchanges, load_reply, load_request
+from joey.proxy.analysis import (
+    OTHER_SESSION,
+    analyze_new_exchanges,
+    load_reply,
+    load_request_by_number,
+)
 from joey.proxy.book import Book
 from joey.proxy.call_formats import CallFormat
 from joey.proxy.clients import ClientEvidence
@@ -94,7 +99,7 @@ class Recordings:
     def __init__(self, book: Book) -> None:
         analyze_new_exchanges(book)
         self.book = book
-        self._load = lru_cache(maxsize=_LOADED_REQUESTS)(self._load_request)
+        self._load = lru_cache(maxsize=_LOADED_REQUESTS)(partial(load_request_by_number, book))
 
     def list_sessions(self, *, client: str | None = None, since: int = 0) -> list[RecordedSession]:
         """In the order in which they began."""
@@ -144,9 +149,6 @@ class Recordings:
 
     def request(self, turn: RecordedTurn) -> ModelRequestBody | None:
         return self._load(turn.exchange_id)
-
-    def _load_request(self, exchange: int) -> ModelRequestBody | None:
-        return load_request(self.book, self.book.exchange(exchange))
 
     def reply(self, turn: RecordedTurn, request: ModelRequestBody) -> RecordedReply:
         return load_reply(self.book, self.exchange(turn), request)

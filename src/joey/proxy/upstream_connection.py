@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import structs
@@ -118,7 +119,6 @@ class UpstreamConnector:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._tls_context: ssl.SSLContext | None = None
 
     def find_proxy(self, upstream: Upstream) -> HttpAddress | None:
         """Raises ConfigError: the environment names a proxy that is not supported."""
@@ -128,14 +128,13 @@ class UpstreamConnector:
         """Raises UserError, whose text names the address and says what to do."""
         target = structs.replace(upstream.address, path="/", credentials=None)
         proxy = self.find_proxy(upstream)
-        opened = await connect(target, proxy, self._get_tls_context, CONNECT_TIMEOUT_S)
+        opened = await connect(target, proxy, lambda: self._tls_context, CONNECT_TIMEOUT_S)
         connection = UpstreamConnection(upstream, reader)
         opened.hand_over(connection)
         return connection
 
-    def _get_tls_context(self) -> ssl.SSLContext:
-        if self._tls_context is None:
-            import ssl
+    @cached_property
+    def _tls_context(self) -> ssl.SSLContext:
+        import ssl
 
-            self._tls_context = ssl.create_default_context()
-        return self._tls_context
+        return ssl.create_default_context()

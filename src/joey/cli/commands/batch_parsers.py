@@ -20,6 +20,7 @@ from joey.cli.arguments import (
     parse_count,
     parse_dollars,
     parse_duration,
+    parse_limit,
 )
 from joey.cli.command_line import describe_yes_flag
 
@@ -36,12 +37,6 @@ docs/batch.md describes lists, results and statuses."""
 _EXIT_CODES = """\
 exit codes: 0 all done · 1 some failed, limited or cancelled · 2 the list was
 refused, nothing started · 55 total budget used up · 75 errors left to retry"""
-
-
-def _parse_number(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
-    return int(text)
 
 
 def parse_slice(text: str) -> tuple[int | None, int | None]:
@@ -71,7 +66,7 @@ _RUN: Sequence[Row] = (
         "the Postgres database of a cluster (default: $JOEY_STORE, else a file in OUT)",
         "URL",
     ),
-    ("--workers", "processes to start here; 0: others drive (1)", "N", {"type": _parse_number}),
+    ("--workers", "processes to start here; 0: others drive (1)", "N", {"type": parse_limit}),
     ("--width", "items at once per worker (4)", "N", {"type": parse_count}),
     ("--at-once", "items at once over all workers", "N", {"type": parse_count}),
     ("--group-at-once", "items at once per group or repository", "N", {"type": parse_count}),

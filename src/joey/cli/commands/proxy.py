@@ -187,7 +187,7 @@ def _serve(arguments: Namespace) -> ExitCode:
     from joey.cli.commands import proxy_playback
     from joey.proxy.recordings import Recordings
 
-    if not proxy_playback.is_session_name(arguments.name):
+    if not arguments.name.isdecimal():  # the file of a fixture
         return proxy_playback.serve_fixture(None, arguments)
     with _open_existing_book(arguments) as book:
         fixture = proxy_playback.load_session(Recordings(book), arguments)

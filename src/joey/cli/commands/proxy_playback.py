@@ -73,11 +73,6 @@ def _write_file(path: Path, data: bytes, *, force: bool) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def is_session_name(text: str) -> bool:
-    """Whether `serve` plays a session of the book, and no file."""
-    return text.isdecimal()
-
-
 def load_session(recordings: Recordings, arguments: Namespace) -> Fixture:
     return build_fixture(recordings, recordings.find_session(arguments.name))
 

@@ -35,7 +35,7 @@ async def send_message(hub: ServerHub, call: CommandCall[wire.SendMessage]) -> N
 async def answer_pending_ask(
     response: Response, hub: ServerHub, call: CommandCall[wire.Press]
 ) -> None:
-    task = await _require_open_task(hub, call)
+    task = await require_open_task(hub, call)
     pending = task.pending
     answer = Answer(response, text=call.arguments.text or "")
     if pending is not None and not pending.accepts(answer):
@@ -91,7 +91,7 @@ async def edit_queue(hub: ServerHub, call: CommandCall[wire.EditQueue]) -> None:
     arguments = call.arguments
     if arguments.remove == (arguments.text is not None):
         raise make_argument_error("arguments", "give either a new `text`, or `remove: true`.")
-    task = await _require_open_task(hub, call)
+    task = await require_open_task(hub, call)
     queued = task.recorder.projection.queued_messages.get(arguments.id)
     if queued is None:
         raise make_execution_error(f"No message '{arguments.id}' is waiting any more.")
@@ -119,7 +119,7 @@ async def switch_mode(hub: ServerHub, call: CommandCall[wire.SwitchMode]) -> Non
         hub.services.config_store.update_settings({"mode": mode})
         hub.announce("modeChanged", ModePayload(mode=mode))
         return
-    task = await _require_open_task(hub, call)
+    task = await require_open_task(hub, call)
     _check_mode_exists(mode, task.runtime.modes)
     if task.mode.slug != mode:
         task.publish(ModeSwitched(ts=task.next_ts(), mode=mode))
@@ -131,9 +131,9 @@ def _check_mode_exists(slug: str, modes: tuple[Mode, ...]) -> None:
         raise make_argument_error("arguments.mode", f"there is no mode '{slug}'.")
 
 
-async def _require_open_task(hub: ServerHub, call: AnyCall) -> Task:
-    task = hub.find_open_task(call)
-    if task is None:
-        await check_task_exists(hub, hub.resolve_task_id(call))
-        raise make_execution_error(f"Task '{call.task_id}' is not open; resume it first.")
+async def require_open_task(hub: ServerHub, call: AnyCall) -> Task:
+    task_id = hub.resolve_task_id(call)
+    if (task := hub.engine.find_open_task(task_id)) is None:
+        await check_task_exists(hub, task_id)
+        raise make_execution_error(f"Task '{task_id}' is not open; resume it first.")
     return task

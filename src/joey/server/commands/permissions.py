@@ -13,7 +13,8 @@ from joey.core.permissions.granted_rules import GrantedRule
 from joey.core.task_types import RuleScope
 from joey.core.wire import commands as wire
 from joey.core.wire.events import PermissionsPayload
-from joey.server.commands.call import CommandCall, make_argument_error, make_execution_error
+from joey.server.commands.call import CommandCall, make_argument_error
+from joey.server.commands.messages import require_open_task
 from joey.server.commands.tasks import check_task_exists
 
 if TYPE_CHECKING:
@@ -60,11 +61,7 @@ async def revoke_permission(
 
 
 async def set_approval_level(hub: ServerHub, call: CommandCall[wire.SetApprovalLevel]) -> None:
-    task = hub.find_open_task(call)
-    if task is None:
-        task_id = hub.resolve_task_id(call)
-        await check_task_exists(hub, task_id)
-        raise make_execution_error(f"Task '{task_id}' is not open; resume it first.")
+    task = await require_open_task(hub, call)
     task.grants.level = call.arguments.level
     hub.announce("permissionsChanged", PermissionsPayload(level=task.grants.level), task.id)
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 async def get_recordings(
     hub: ServerHub, call: CommandCall[wire.GetRecordings]
 ) -> wire.RecordedSessions:
-    return await asyncio.to_thread(hub.services.list_recordings, call.arguments)
+    return await asyncio.to_thread(hub.services.recordings.list_sessions, call.arguments)
 
 
 async def get_recording(
     hub: ServerHub, call: CommandCall[wire.GetRecording]
 ) -> wire.RecordedConversation:
-    return await asyncio.to_thread(hub.services.read_recording, call.arguments)
+    return await asyncio.to_thread(hub.services.recordings.read_session, call.arguments)
 
 
 async def compare_recorded_requests(
     hub: ServerHub, call: CommandCall[wire.CompareRecordedRequests]
 ) -> wire.RecordedComparison:
-    return await asyncio.to_thread(hub.services.compare_recorded_requests, call.arguments)
+    return await asyncio.to_thread(hub.services.recordings.compare, call.arguments)

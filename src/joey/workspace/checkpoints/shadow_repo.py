@@ -180,7 +180,6 @@ LOCK_FILE = "lock"
 _REPOSITORY_DIRECTORY, _DAMAGED_DIRECTORY = "repository", "damaged"
 _WORKSPACE_PATH_FILE, _RECOVERY_FILE = "workspace", "restoring"
 _LOCK_TIMEOUT_S = 60.0
-_LOCK_POLL_INTERVAL_S = 0.05
 
 
 class ShadowLock(Struct, frozen=True):
