@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import quoteattr
 
 import msgspec
 
-from joey.cli.batch_junit import render_junit
 from joey.cli.output import format_table, write_lines, write_stdout
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("ITEM", "STATUS", "ATTEMPT", "TURNS", "COST", "SECONDS", "CHECK", "CODE")
 _COUNTED = ("done", "failed", "limit", "error", "cancelled", "budget", "running", "waiting")
+_JUNIT_ELEMENTS = {"failed": "failure", "limit": "failure", "error": "error"}
+"""Other items that are not done were not finished: they count as skipped."""
 
 
 async def show_batch_progress(snapshots: AsyncIterator[Snapshot]) -> None:
@@ -184,3 +186,32 @@ def _format_seconds(seconds: float) -> str:
     if minutes < 1:
         return f"{seconds:.0f} s"
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def render_junit(rows: Sequence[ItemRow]) -> bytes:
+    cases = [_render_junit_case(row) for row in rows]
+    counts = {name: sum(f"><{name} " in case for case in cases) for name in ("failure", "error")}
+    skipped = sum("><skipped " in case for case in cases)
+    head = (
+        f'<testsuite name="joey batch" tests="{len(rows)}" failures="{counts["failure"]}"'
+        f' errors="{counts["error"]}" skipped="{skipped}">'
+    )
+    document = ('<?xml version="1.0" encoding="UTF-8"?>', head, *cases, "</testsuite>", "")
+    return "\n".join(document).encode("utf-8", "replace")
+
+
+def _render_junit_case(row: ItemRow) -> str:
+    line = row.line
+    seconds = 0.0 if line is None or line.started is None else line.ended - line.started
+    head = f'  <testcase classname="batch" name={_quote_attribute(row.id)} time="{seconds:.3f}"'
+    if row.status == "done":
+        return f"{head}/>"
+    element = _JUNIT_ELEMENTS.get(row.status.value, "skipped")
+    code = row.status.value if line is None else line.code
+    text = "" if line is None or line.result is None else line.result
+    message = f"{row.status.value} ({code}): {text}" if text else f"{row.status.value} ({code})"
+    return f"{head}><{element} message={_quote_attribute(message)}/></testcase>"
+
+
+def _quote_attribute(text: str) -> str:
+    return quoteattr(sanitize(text))
