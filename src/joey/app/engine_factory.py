@@ -78,7 +78,7 @@ def open_shared_store(url: str, home: Path | None = None) -> PostgresStore:
     _require_psycopg()
     from joey.storage.postgres.store import PostgresStore
 
-    return PostgresStore(url, resolve_home_and_env(home, None)[0])
+    return PostgresStore(url, resolve_home_and_env(home)[0])
 
 
 def create_shared_store(url: str) -> None:
@@ -107,12 +107,10 @@ def _require_psycopg() -> None:
 
 
 def open_task_index(
-    home: Path | None = None,
-    env: Mapping[str, str] | None = None,
     progress: IndexProgressCallback | None = None,
 ) -> TaskIndex:
     """The index of the tasks that `open_store` opens."""
-    home, env = resolve_home_and_env(home, env)
+    home, env = resolve_home_and_env()
     if url := env.get(STORE_VARIABLE):
         _require_psycopg()
         from joey.storage.postgres.index import PostgresTaskIndex

@@ -79,13 +79,11 @@ def open_worktrees(workspace: Path, home: Path) -> Worktrees | None:
     return GitWorktrees.open_if_supported(workspace, home.resolve() / WORKTREES_DIRECTORY)
 
 
-async def remove_worktree(
-    task_id: str, home: Path | None = None, env: Mapping[str, str] | None = None
-) -> None:
+async def remove_worktree(task_id: str, home: Path | None = None) -> None:
     """Remove the worktree and the branch of a task that was deleted, if it has them."""
     from joey.workspace.git.worktrees import GitWorktrees
 
-    home, _ = resolve_home_and_env(home, env)
+    home, _ = resolve_home_and_env(home)
     directory = home.resolve() / WORKTREES_DIRECTORY
     worktree = directory / task_id
     if not worktree.is_dir():

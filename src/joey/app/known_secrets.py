@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from joey.config.home import resolve_home_and_env
 from joey.config.profiles import load_profiles
@@ -30,11 +29,9 @@ def build_http_client(
     return HttpClient(environ=env, recorder=recorder)
 
 
-def collect_all_secrets(
-    home: Path | None = None, env: Mapping[str, str] | None = None
-) -> KnownSecrets:
+def collect_all_secrets() -> KnownSecrets:
     """Also those that lie on this machine and are not in use: for what is handed to others."""
-    home, env = resolve_home_and_env(home, env)
+    home, env = resolve_home_and_env()
     KNOWN_SECRETS.add_environment_secrets(env)
     try:
         for profile in load_profiles(home).profiles.values():

@@ -145,12 +145,10 @@ async def list_served_models(
     provider: str | None = None,
     *,
     offline: bool = False,
-    home: Path | None = None,
-    env: Mapping[str, str] | None = None,
 ) -> ModelList:
     """As `list_models`, with the windows that local servers tell; of all local servers that answer
     where no provider was chosen yet. Raises ConfigError."""
-    home, env = resolve_home_and_env(home, env)
+    home, env = resolve_home_and_env()
     try:
         profile = resolve_profile(provider, home, env)
     except NoModelError:

@@ -71,14 +71,11 @@ class RefreshReport(Struct, frozen=True):
 async def refresh_models(
     url: str | None,
     report_progress: Callable[[int], None],
-    *,
-    home: Path | None = None,
-    env: Mapping[str, str] | None = None,
 ) -> RefreshReport:
     """From `url`, else from the address in the settings. `report_progress` is called with the
     number of bytes so far. Raises ConfigError: there is no address, or the file cannot be written;
     UserError: the document cannot be fetched or understood; nothing is changed then."""
-    home, env = resolve_home_and_env(home, env)
+    home, env = resolve_home_and_env()
     url = url or load_settings(home).model_catalog_url
     if not url:
         raise ConfigError(

@@ -65,7 +65,7 @@ CATALOGUE_SOURCE, SERVER_SOURCE = "catalogue", "server"
 
 def find_prices(profile: Profile) -> Prices | None:
     """What the model of a profile costs by the catalogue; None: that is not known, or nothing."""
-    home, _ = resolve_home_and_env(None, None)
+    home, _ = resolve_home_and_env()
     return resolve_model(profile, open_model_catalog(home)).prices
 
 
@@ -128,11 +128,11 @@ async def list_models(
 
 
 async def list_profile_models(
-    profile: Profile, *, home: Path | None = None, env: Mapping[str, str] | None = None
+    profile: Profile,
 ) -> list[str]:
     """Those of the server that a complete profile leads to, and those of the catalogue, unless it
     is at an address of its own and lists what it has."""
-    home, env = resolve_home_and_env(home, env)
+    home, env = resolve_home_and_env()
     offered: list[str] = []
     with suppress(UserError):  # a request will say what is wrong
         offered = await fetch_offered_models(profile, env)
@@ -322,11 +322,11 @@ def _choose_chat_models(names: Sequence[str]) -> tuple[str, ...]:
 
 
 async def ask_named_server(
-    flags: ModelFlags, *, home: Path | None = None, env: Mapping[str, str] | None = None
+    flags: ModelFlags,
 ) -> LocalServer:
     """The server that the flags or the active profile name, with its models. Raises NoModelError:
     they name none; UserError: it does not answer."""
-    home, env = resolve_home_and_env(home, env)
+    home, env = resolve_home_and_env()
     profiles = load_profiles(home)
     profile = structs.replace(flags, model="any").choose_profile(profiles, env)
     if flags == ModelFlags() and profile.name not in profiles.profiles:

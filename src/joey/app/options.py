@@ -271,9 +271,9 @@ def _choose_workspace(
     return resolve_workspace(workspace or Path.cwd())
 
 
-def collect_settings_warnings(env: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def collect_settings_warnings() -> tuple[str, ...]:
     """What of the settings is not used because it is not known, or does not exist."""
-    home, _ = resolve_home_and_env(None, env)
+    home, _ = resolve_home_and_env()
     try:
         about_profiles = load_profiles(home).missing_active_warning
     except ConfigError:

@@ -38,13 +38,11 @@ async def preview_prompt(
     model: ModelFlags = ModelFlags(),  # noqa: B008 (frozen)
     mode: str | None = None,
     protocol: ToolProtocol | None = None,
-    home: Path | None = None,
-    env: Mapping[str, str] | None = None,
 ) -> PromptPreview:
     """What a conversation in this workspace would begin with, MCP servers and custom tools
     included; for a model that nothing is known about if none is chosen. Raises ConfigError: also if
     flags name a server and no model; WorkspaceError."""
-    home, env = resolve_home_and_env(home, env)
+    home, env = resolve_home_and_env()
     has_model = True
     try:
         options = _make_options(workspace, home, env, mode, model)

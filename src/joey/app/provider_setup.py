@@ -126,7 +126,7 @@ def save_provider_profile(
     Raises ConfigError."""
     if base_url == find_provider_spec(provider).base_url:
         base_url = None
-    home, env = resolve_home_and_env(None, None)
+    home, env = resolve_home_and_env()
     known = load_profiles(home).profiles
     numbered = (f"{provider}-{number}" for number in range(2, len(known) + 3))
     names = (DEFAULT_PROFILE_NAME, provider, *numbered)

@@ -130,7 +130,7 @@ class RooImport:
     def __init__(self, export: RooExport, *, with_keys: bool = True) -> None:
         """Raises ConfigError: joey's own files cannot be read."""
         self._export = export
-        self.home, _ = resolve_home_and_env(None, None)
+        self.home, _ = resolve_home_and_env()
         self._store = ConfigStore(self.home)
         self._with_keys = with_keys
         self._left_out: list[LeftOut] = []

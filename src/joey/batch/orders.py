@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -110,7 +109,7 @@ class Ceiling(Struct, frozen=True):
 
 def _check_directory(directory: Path) -> None:
     """Raises ConfigError: keys and start-up files of the worker's user may be there."""
-    home, env = resolve_home_and_env(None, None)
+    home, env = resolve_home_and_env()
     try:
         check_stored_workspace(directory, home, env)
     except WorkspaceError as error:
@@ -127,13 +126,13 @@ def _may_run(command: str, settings: Settings) -> bool:
     return isinstance(verdict, Allow)
 
 
-def load_ceiling(name: str | None, env: Mapping[str, str] | None = None) -> Ceiling:
+def load_ceiling(name: str | None) -> Ceiling:
     """What `--may` says: `all`, a settings file, or by default the worker's own settings. Raises
     ConfigError."""
     if name == "all":
         return Ceiling()
     if name is None:
-        return Ceiling(load_settings(resolve_home_and_env(None, env)[0]))
+        return Ceiling(load_settings(resolve_home_and_env()[0]))
     try:
         return Ceiling(msgspec.json.decode(Path(name).read_bytes(), type=Settings))
     except OSError as error:

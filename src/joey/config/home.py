@@ -23,7 +23,7 @@ def resolve_joey_home(env: Mapping[str, str]) -> Path:
 
 
 def resolve_home_and_env(
-    home: Path | None, env: Mapping[str, str] | None
+    home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> tuple[Path, Mapping[str, str]]:
     """These, or joey's home and the environment of this process where they are None."""
     env = os.environ if env is None else env
