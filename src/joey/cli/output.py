@@ -164,6 +164,12 @@ def _format_row(row: Sequence[str], sizes: Sequence[int]) -> str:
     return COLUMN_GAP.join(padded).rstrip()
 
 
+def colour(text: str, ansi_code: str) -> str:
+    """For a terminal, unless the user wants no colours."""
+    is_wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return f"\x1b[{ansi_code}m{text}\x1b[0m" if is_wanted else text
+
+
 def format_count(count: int, noun: str) -> str:
     """`1 task`, `1,200 tasks`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

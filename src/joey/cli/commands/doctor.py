@@ -5,11 +5,11 @@ Checks run concurrently and independently: an error in one of them becomes its f
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 
 from msgspec import structs
 
@@ -17,7 +17,7 @@ from joey.cli.commands import doctor_checks, doctor_models
 from joey.cli.commands.doctor_checks import Finding, FindingStatus, HealthCheck
 from joey.cli.exit_codes import ExitCode
 from joey.cli.logs import redact
-from joey.cli.output import encode_json, show_progress, write_stdout
+from joey.cli.output import colour, encode_json, show_progress, write_stdout
 from joey.errors import UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
@@ -45,7 +45,11 @@ HEALTH_CHECKS: tuple[HealthCheck, ...] = (
     HealthCheck("Model catalogue", doctor_checks.check_model_catalog),
     HealthCheck("Keys", doctor_checks.check_api_keys),
     HealthCheck("Local models", doctor_models.check_local_servers, needs_network=True),
-    HealthCheck("Model", doctor_models.check_model, run_offline=doctor_models.check_model_offline),
+    HealthCheck(
+        "Model",
+        doctor_models.check_model,
+        run_offline=partial(doctor_models.check_model, is_online=False),
+    ),
     HealthCheck("Connection", doctor_models.check_connection, needs_network=True),
 )
 
@@ -104,15 +108,11 @@ def _run_check(check: HealthCheck, fix: bool) -> Finding:
 
 
 def _print_findings(findings: Iterable[Finding]) -> None:
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     width = get_terminal_width(sys.stdout)
     for finding in findings:
         mark = _STATUS_MARKS[finding.status]
         line = wrap(f"{mark} {finding.name}: {_indent_text(finding.observation)}", width)
-        if coloured:
-            colour = _STATUS_ANSI_COLOURS[finding.status]
-            line = f"\x1b[{colour}m{mark}\x1b[0m{line.removeprefix(mark)}"
-        print(line)
+        print(colour(mark, _STATUS_ANSI_COLOURS[finding.status]) + line.removeprefix(mark))
         if finding.advice:
             print(wrap(f"    {_indent_text(finding.advice)}", width))
         for done in finding.applied_fixes:

@@ -108,16 +108,8 @@ def _collect_remarks(report: ServerReport) -> Iterator[str]:
         yield report.tools_advice
 
 
-def check_model() -> Finding:
+def check_model(*, is_online: bool = True) -> Finding:
     """As for a task; where nothing chooses a model, one of a local server can be named."""
-    return _check_model(is_online=True)
-
-
-def check_model_offline() -> Finding:
-    return _check_model(is_online=False)
-
-
-def _check_model(*, is_online: bool) -> Finding:
     try:
         options = load_current_options()
         profile = options.profile

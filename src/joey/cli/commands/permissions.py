@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import sys
 from argparse import Namespace
@@ -16,7 +15,7 @@ from msgspec import structs
 from joey.app.permission_explanations import PermissionExplainer, PermissionExplanation
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.headless.refusal_advice import find_missing_rules
-from joey.cli.output import encode_json, write_stdout
+from joey.cli.output import colour, encode_json, write_stdout
 from joey.cli.task_launch import build_permission_flags
 from joey.cli.task_lookup import resolve_workspace_argument
 from joey.core.permissions.commands import quote_words
@@ -90,7 +89,8 @@ def _describe_explanation(
     explained: PermissionExplanation, parts: list[PermissionExplanation]
 ) -> Iterator[str]:
     """Lines for a user."""
-    yield f"{_colour_decision(explained.decision)}: {sanitize(explained.reason)}"
+    said = colour(explained.decision, _DECISION_ANSI_COLOURS[explained.decision])
+    yield f"{said}: {sanitize(explained.reason)}"
     if explained.protected and explained.decision == "ask":
         yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
     if any(each.setting in _OUTSIDE_WORKSPACE_SETTINGS for each in explained.reasons):
@@ -101,14 +101,8 @@ def _describe_explanation(
     size = max((len(line) for _, line, _ in rows), default=0)
     for decision, line, part in rows:
         why = f"by {part.rule}" if part.decision == "allow" else part.reason
-        space = " " * (6 - len(decision))
-        yield f"  {_colour_decision(decision)}{space}{line:{size}}  {to_one_line(why, 120)}"
-
-
-def _colour_decision(decision: str) -> str:
-    if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-        return decision
-    return f"\x1b[{_DECISION_ANSI_COLOURS[decision]}m{decision}\x1b[0m"
+        said = colour(decision, _DECISION_ANSI_COLOURS[decision]) + " " * (6 - len(decision))
+        yield f"  {said}{line:{size}}  {to_one_line(why, 120)}"
 
 
 async def _answer_json_questions(explainer: PermissionExplainer, questions: IO[bytes]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import (
+    colour,
     emit,
     encode_json,
     format_columns,
@@ -35,7 +35,7 @@ from joey.proxy.request_blocks import BlockKind, list_texts
 
 _MAX_TITLE_CHARS = 200
 _TIME_COLUMN = 1
-_BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
+_BOLD, _DIM, _RED, _GREEN = "1", "2", "31", "32"
 _NOTHING = (
     "nothing is recorded here yet; `joey proxy run -- claude` records a program, and joey proxy"
     " --help shows more"
@@ -78,7 +78,7 @@ def _align_columns(
         return format_columns(heading, rows)
     first, *rest = _align_right([heading, *rows], numeric)
     head, *lines = format_columns(first, rest, {_TIME_COLUMN, *numeric})
-    return [_style(head, _BOLD), *lines]
+    return [colour(head, _BOLD), *lines]
 
 
 def _align_right(rows: list[tuple[str, ...]], numeric: frozenset[int]) -> list[tuple[str, ...]]:
@@ -87,12 +87,6 @@ def _align_right(rows: list[tuple[str, ...]], numeric: frozenset[int]) -> list[t
         tuple(cell.rjust(widths[n]) if n in numeric else cell for n, cell in enumerate(row))
         for row in rows
     ]
-
-
-def _style(text: str, code: int) -> str:
-    """With a colour or the like, on a terminal alone."""
-    is_shown = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return f"\x1b[{code}m{text}\x1b[0m" if is_shown else text
 
 
 def _build_session_row(session: RecordedSession) -> tuple[str, ...]:
@@ -252,8 +246,8 @@ def show_difference(recordings: Recordings, arguments: Namespace) -> ExitCode:
         lines.append(f"compared with {found.earlier.name}")
     lines = [wrap(sanitize(line), get_terminal_width(sys.stdout)) for line in lines]
     if found.miss.reason is MissReason.CHANGED:
-        for sign, text, colour in (("-", found.miss.before, _RED), ("+", found.miss.after, _GREEN)):
-            lines.append(_style(f"{sign} {to_one_line(text, _MAX_TITLE_CHARS)}", colour))
+        for sign, text, code in (("-", found.miss.before, _RED), ("+", found.miss.after, _GREEN)):
+            lines.append(colour(f"{sign} {to_one_line(text, _MAX_TITLE_CHARS)}", code))
     emit(found.miss, lines, arguments.json)
     return ExitCode.DONE
 
@@ -285,7 +279,7 @@ def print_report(recordings: Recordings, arguments: Namespace) -> ExitCode:
 def _iter_report_lines(sections: list[Section]) -> Iterator[str]:
     width = get_terminal_width(sys.stdout)
     for section in sections:
-        yield _style(section.heading, _BOLD)
+        yield colour(section.heading, _BOLD)
         for sentence in section.sentences:
             yield wrap(f"  {sanitize(sentence)}", width)
         if section.table is not None and section.table.rows:
@@ -295,6 +289,6 @@ def _iter_report_lines(sections: list[Section]) -> Iterator[str]:
             cells = _align_right(cells, numeric)
             room = None if width is None else width - 2
             head, *lines = format_table(cells, room, {0, *numeric})
-            yield f"  {_style(head, _DIM)}"
+            yield f"  {colour(head, _DIM)}"
             yield from (f"  {line}" for line in lines)
         yield ""

@@ -20,6 +20,7 @@ import msgspec
 from joey.app import open_store
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.output import (
+    colour,
     confirm,
     emit,
     encode_json,
@@ -194,14 +195,13 @@ def strip_highlights(snippet: str) -> str:
 
 def render_highlights(snippet: str, width: int) -> str:
     """On one line of a terminal, the found text bright."""
-    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     line, remaining = "", width
     for piece in _HIGHLIGHT_RE.split(" ".join(snippet.split())):
         is_found = piece.startswith(HIGHLIGHT_MARKS[0])
         text = to_one_line(f"|{strip_highlights(piece)}|", len(piece) + 2)[1:-1]
         while text and measure_width(text) > remaining:
             text = text[:-1]
-        line += f"\x1b[1;33m{text}\x1b[0m" if text and is_found and coloured else text
+        line += colour(text, "1;33") if text and is_found else text
         remaining -= measure_width(text)
     return line
 
