@@ -29,7 +29,7 @@ from msgspec import Struct, structs
 from joey.content.code_index_chunks import Passage, extract_name_parts, extract_query_terms
 from joey.ports.content import CodeSearchHit
 from joey.system.files import open_private_file
-from joey.system.sqlite import enable_write_ahead_log
+from joey.system.sqlite import enable_write_ahead_log, transaction
 
 SCHEMA_VERSION = 1
 MAX_POSTINGS = 20_000
@@ -122,14 +122,8 @@ class CodeIndexStore:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One transaction: all of what is done inside, or nothing."""
-        with _translate_damage():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.rollback()
-                raise
+        with _translate_damage(), transaction(self._connection):
+            yield
 
     # What is known about files
 

@@ -27,6 +27,7 @@ from joey.errors import StoreError
 from joey.proxy.body_pieces import MAX_CUT_BYTES, PIECE_BYTES, cut_body
 from joey.proxy.book_schema import connect
 from joey.proxy.exchange import Exchange, ExchangeState, Header, Tick, Wire
+from joey.system.sqlite import transaction
 
 BOOK_FILE = "book.sqlite"
 _COLUMNS = (
@@ -88,15 +89,8 @@ class Book:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Write all of it or nothing; other writers wait. Not nested."""
-        with self._translate_errors():
-            self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.connection
-                self.connection.execute("COMMIT")
-            except BaseException:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                raise
+        with self._translate_errors(), transaction(self.connection):
+            yield self.connection
 
     def add(
         self,

@@ -23,7 +23,7 @@ from joey.system.files import (
     create_file,
     make_private_directory,
 )
-from joey.system.sqlite import enable_write_ahead_log
+from joey.system.sqlite import enable_write_ahead_log, transaction
 
 SCHEMA_VERSION = 1
 _SQLITE_APPLICATION_ID = 0x4A4F4550
@@ -137,8 +137,7 @@ def _connect_file(path: Path) -> sqlite3.Connection:
 
 def _create_tables(connection: sqlite3.Connection) -> int:
     """Lay out a new file, unless another process has just done so; the version of its schema."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if found == 0 and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():
             for statement in _SCHEMA_SQL.split(";"):
@@ -146,8 +145,4 @@ def _create_tables(connection: sqlite3.Connection) -> int:
             connection.execute(f"PRAGMA application_id = {_SQLITE_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             found = SCHEMA_VERSION
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
     return found

@@ -20,8 +20,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -41,7 +40,7 @@ from joey.storage.task_directory import (
 from joey.storage.task_list import parse_task_id, summarize_task
 from joey.system.files import PRIVATE_FILE_MODE, check_regular_file, create_file
 from joey.system.locks import lock_directory
-from joey.system.sqlite import enable_write_ahead_log
+from joey.system.sqlite import enable_write_ahead_log, transaction
 
 SCHEMA_VERSION = 1
 _SQLITE_APPLICATION_ID = 0x4A4F4559
@@ -407,18 +406,6 @@ def delete_entries(connection: sqlite3.Connection, directories: Iterable[str]) -
         for (number,) in numbers.fetchall():
             connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
             connection.execute("DELETE FROM tasks WHERE number = ?", (number,))
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of what is done inside, or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        connection.rollback()
-        raise
-    connection.execute("COMMIT")
 
 
 def fingerprint_task(path: str) -> tuple[str, str]:

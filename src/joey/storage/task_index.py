@@ -32,12 +32,12 @@ from joey.storage.index_database import (
     SchemaMismatchError,
     delete_entries,
     fingerprint_task,
-    transaction,
     upsert_entry,
 )
 from joey.storage.index_text import build_match_expression, build_snippet
 from joey.storage.task_directory import TASK_DIRECTORY_PREFIX, WORKTREES_DIRECTORY, is_locked
 from joey.storage.task_list import sort_newest_first
+from joey.system.sqlite import transaction
 
 SHORT_ID_CHARS = 13
 """Of our ids, those that hold the time."""

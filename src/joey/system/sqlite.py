@@ -1,9 +1,11 @@
-"""The write-ahead log of SQLite databases that several processes open."""
+"""Transactions and write-ahead logs of SQLite databases that several processes open."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _POLL_INTERVAL_S = 0.01
 
@@ -21,3 +23,15 @@ def enable_write_ahead_log(connection: sqlite3.Connection, timeout_s: float) -> 
             time.sleep(_POLL_INTERVAL_S)
         else:
             return
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write all of what is done inside, or nothing; other writers wait. Not nested."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
