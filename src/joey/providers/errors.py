@@ -27,6 +27,7 @@ JSON_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are not JSON, or nested without end."""
 _MAX_MESSAGE_CHARS = 600
 
+
 _CONTEXT_OVERFLOW_RE = compile_regex(
     r"prompt is too long|input is too long|context[ _](?:length|window|size|limit)"
     r"|maximum (?:context|prompt|model length)|token count .{0,24}exceeds"
@@ -305,6 +306,15 @@ def _compute_seconds_until(date: str) -> float | None:
 def _find_retry_delay(body: bytes) -> float | None:
     match = _RETRY_DELAY_RE.search(body.decode("utf-8", "replace"))
     return float(match[1]) if match else None
+
+
+def decode_object(data: bytes | str) -> dict[str, Any]:
+    """The JSON object in an answer; an empty one if there is something else."""
+    try:
+        found: Any = msgspec.json.decode(data)
+    except JSON_DECODE_ERRORS:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _parse_error_body(body: bytes, content_type: str) -> _ErrorDetails:

@@ -17,7 +17,7 @@ from msgspec import structs
 from joey.core.models import ModelFacts, ServedModel, Speed
 from joey.core.text import compile_regex
 from joey.errors import UserError
-from joey.providers.errors import JSON_DECODE_ERRORS, TOOL_CHOICE_FLAG
+from joey.providers.errors import TOOL_CHOICE_FLAG, decode_object
 from joey.providers.http_client import HttpClient
 from joey.providers.server_advice import ADVISED_WINDOW, SERVER_KINDS
 
@@ -61,11 +61,7 @@ class ServerClient:
         async with await self._http.post(url, self._headers, body, method=method) as response:
             data = await response.read_all(_MAX_ANSWER_BYTES)
             status = response.status
-        try:
-            document = msgspec.json.decode(data)
-        except JSON_DECODE_ERRORS:
-            return status, {}
-        return status, document if isinstance(document, dict) else {}
+        return status, decode_object(data)
 
 
 def _require_ok(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:

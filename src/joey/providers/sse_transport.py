@@ -288,7 +288,8 @@ class StreamingProvider(ABC):
         elif "json" in kind and "ndjson" not in kind:
             problem = "a JSON document instead of a stream"
             body = await response.read_all(_MAX_DOCUMENT_BYTES)
-            document = _parse_object(body)
+            # Some gateways report failures with a status that means success, or reply in one piece.
+            document = errors.decode_object(body)
             error = document.get("error") or errors.find_minimax_error(document.get("base_resp"))
             if error:
                 raise errors.build_stream_error(self._service, error)
@@ -304,12 +305,3 @@ class StreamingProvider(ABC):
         except ProviderError:
             body = b""  # the status says more than the loss of its explanation
         return errors.build_response_error(self._service, response.status, response.headers, body)
-
-
-def _parse_object(body: bytes) -> dict[str, Any]:
-    """Some gateways report failures with a status that means success, or reply in one piece."""
-    try:
-        parsed: Any = msgspec.json.decode(body)
-    except errors.JSON_DECODE_ERRORS:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from joey.core.text import compile_regex
-from joey.providers.errors import JSON_DECODE_ERRORS
+from joey.providers.errors import decode_object
 from joey.proxy.exchange import Exchange, find_header
 from joey.proxy.prompt_sections import compute_fingerprint
 from joey.proxy.request_blocks import ModelRequestBody
@@ -155,9 +154,5 @@ def _find_metadata_session(metadata: dict[str, Any]) -> str:
         return ""
     if match := _USER_SESSION_RE.search(user):
         return match[1]
-    try:
-        parsed = msgspec.json.decode(user)
-    except JSON_DECODE_ERRORS:
-        return ""
-    value = parsed.get("session_id") if isinstance(parsed, dict) else None
+    value = decode_object(user).get("session_id")
     return value if isinstance(value, str) else ""

@@ -34,7 +34,7 @@ from joey.core.messages import CallPart, ToolCall
 from joey.core.permissions.policy import Access, Claim, SandboxStatus
 from joey.core.permissions.reasons import Reason
 from joey.core.task_types import APPROVAL_ASKS, HOOK_NAME_PREFIX, Answer, AnsweredBy
-from joey.core.tool_calls import COMMAND_TOOL_NAME
+from joey.core.tool_calls import COMMAND_TOOL_NAME, decode_row
 from joey.errors import StoreError, ToolError, UserError
 from joey.ports.storage import TaskMetadata
 from joey.presentation.questions import describe_reasons
@@ -433,11 +433,8 @@ class PermissionAudit:
 
 def _build_external_claims(each: ReplayableEntry) -> tuple[Claim, ...]:
     """Tools of servers, and of the user's own."""
-    try:
-        row = msgspec.json.decode(each.row_text or "{}")
-    except msgspec.DecodeError:
-        return ()
-    kind = (row.get("type") or row.get("tool")) if isinstance(row, dict) else None
+    row = decode_row(each.row_text)
+    kind = row.get("type") or row.get("tool")
     if kind in ("use_mcp_tool", "access_mcp_resource"):
         # Whether its server had it on a list is not recorded; what ran by a rule had leave.
         listed = kind == "access_mcp_resource" or each.entry.decision == "allow"

@@ -13,7 +13,6 @@ import os
 import termios
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 from joey.client.session import Session
@@ -61,12 +60,7 @@ class Keyboard:
         with contextlib.suppress(termios.error):  # it may be gone
             termios.tcsetattr(self._fd, termios.TCSANOW, attributes)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._loop.remove_reader(self._fd)
         self.restore_terminal()
 
