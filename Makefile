@@ -77,9 +77,9 @@ release: $(READY) ## make a version: make release VERSION=0.2.0 (docs/releasing.
 
 lock: ## renew both requirement locks (needs uv)
 	uv pip compile pyproject.toml -o requirements.lock --custom-compile-command 'make lock' \
-		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -q
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-strip-extras -q
 	uv pip compile pyproject.toml --group dev -o requirements-dev.lock --custom-compile-command 'make lock' \
-		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links -q
+		--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-strip-extras -q
 
 $(READY): pyproject.toml requirements-dev.lock
 	@$(PYTHON) -c 'import sys; ok = sys.version_info >= (3, 11); \
