@@ -84,7 +84,7 @@ class Agent:
         self._editor = Editor(connection)
 
     async def handle(self, name: str, params: Any, is_notification: bool) -> Any:
-        """What the library calls for each message. Raises RequestError."""
+        """Handle one message from the client; the library calls this. Raises RequestError."""
         request_task = asyncio.current_task()
         assert request_task is not None
         self._running_requests.add(request_task)
@@ -107,7 +107,7 @@ class Agent:
             ) from error
 
     async def close(self) -> None:
-        """Stop all tasks so that they can go on another time; what was asked is still answered."""
+        """Stop all tasks so that they can be resumed later; pending requests are still answered."""
         self._is_initialized = False
         sessions = list(self._sessions.values())
         self._sessions.clear()
@@ -132,7 +132,7 @@ class Agent:
 
     async def _handle_notification(self, name: str, params: Any) -> None:
         if name != AGENT_METHODS["session_cancel"]:
-            return  # none that we would not know needs an answer
+            return  # an unknown notification needs no answer
         try:
             notification = schema.CancelNotification.model_validate(params or {})
         except ValidationError as error:
@@ -154,7 +154,7 @@ class Agent:
         )
 
     async def _authenticate(self, request: schema.AuthenticateRequest) -> BaseModel:
-        """Nothing is sent here: the key is where it is found, or it is not."""
+        """Accept the chosen method. Nothing is stored: the key is looked up when a task starts."""
         if missing_reason := await asyncio.to_thread(self._services.describe_missing_model):
             raise RequestError(AUTH_REQUIRED, missing_reason)
         return schema.AuthenticateResponse()
@@ -212,7 +212,7 @@ class Agent:
 
     def _register_session(self, session: AcpSession) -> None:
         self._sessions[session.id] = session
-        # The editor has to know of the session first: this comes after the answer.
+        # The editor must know the session first, so this is sent after the response.
         task = asyncio.create_task(_run_unless_disconnected(session.send_commands()))
         self._background_jobs.add(task)
         task.add_done_callback(self._background_jobs.discard)
@@ -271,7 +271,7 @@ class Agent:
 
 
 def _check_cwd(cwd: str) -> str:
-    """A path as the operating system takes it. Raises RequestError."""
+    """Return the path as the operating system expects it. Raises RequestError."""
     try:
         is_path = os.path.isabs(cwd) and b"\0" not in os.fsencode(cwd)  # noqa: PTH117
     except UnicodeEncodeError:
@@ -289,7 +289,7 @@ async def _run_unless_disconnected(job: Coroutine[Any, Any, None]) -> None:
 
 
 async def serve(agent: Agent, transport: JsonRpcTransport) -> None:
-    """Until no more messages come, or nobody takes ours; then all tasks are stopped."""
+    """Serve until the client closes either stream, then stop all tasks."""
     connection = Connection(agent.handle, transport, listening=False)
     agent.connect(connection)
     listening = asyncio.ensure_future(connection.main_loop())
@@ -323,7 +323,7 @@ AGENT_CAPABILITIES = schema.AgentCapabilities(
 def build_auth_methods(
     client_capabilities: schema.ClientCapabilities, missing_reason: str | None
 ) -> AuthMethods:
-    """Ways to set a key up, when none is found (`missing_reason`)."""
+    """Build the ways to set up a key, for when none is found (`missing_reason`)."""
     if missing_reason is None:
         return []
     methods: AuthMethods = [

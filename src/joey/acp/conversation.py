@@ -1,7 +1,7 @@
 """The conversation of a session: its task, and the turns in which a user talks to it.
 
-A turn begins with a prompt and ends when the task comes to rest, or asks a question that the next
-prompt is to answer. All updates of the task go out in order, before the response of the turn.
+A turn begins with a prompt and ends when the task comes to rest or asks a question that the next
+prompt answers. All updates of the task go out in order, before the response of the turn.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PromptTurn:
 
 
 class Conversation:
-    """A task and whoever talks to it."""
+    """A task and the client that talks to it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Conversation:
         editor: Editor,
         on_mode_switched: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`on_mode_switched` is told of every mode that the task switches to."""
+        """`on_mode_switched` is called with every mode that the task switches to."""
         self.id = id
         self.task: Task | None = None
         self._engine = engine
@@ -95,9 +95,9 @@ class Conversation:
     async def prompt(
         self, text: str, images: tuple[str, ...], options: TaskOptions | None
     ) -> schema.StopReason:
-        """Send a message, and wait for the end of the turn; `options` are those of a new task. A
-        message during a turn joins it: it answers an open approval (as a no, with a reason), or
-        is read before the next step. Raises RequestError, UserError."""
+        """Send a message and wait for the end of the turn; `options` apply to a new task. A message
+        during a turn joins it: it answers an open approval (as a no, with a reason), or is read
+        before the next step. Raises RequestError, UserError."""
         turn = self._turn = self._turn or PromptTurn()
         try:
             async with self._send_lock:
@@ -111,7 +111,7 @@ class Conversation:
         return await asyncio.shield(turn.stop_reason_future)
 
     async def condense(self, task: Task, instructions: str) -> schema.StopReason:
-        """A turn in which a summary takes the place of the conversation. Raises UserError."""
+        """Run a turn that replaces the conversation with a summary. Raises UserError."""
         turn = self._turn
         if turn is not None:
             task.start_condensing(instructions)  # before its next request
@@ -127,13 +127,13 @@ class Conversation:
         return turn.stop_reason_future.result()
 
     async def send_warnings(self, lines: Sequence[str]) -> None:
-        """Tell what is no part of the conversation, and is not told again."""
+        """Send warnings that are not part of the conversation; they are sent only once."""
         text = "\n\n".join(f"*{sanitize(line)}*" for line in lines)
         if text:
             await self._send_updates([build_agent_chunk(f"{text}\n\n", is_thought=True)])
 
     async def cancel(self) -> None:
-        """End the turn now; without one there is nothing to stop."""
+        """Cancel the current turn, if there is one."""
         if self._turn is None:
             return
         self._turn.cancel_event.set()
@@ -141,12 +141,12 @@ class Conversation:
             await self.task.cancel()
 
     def attach_task(self, task: Task) -> None:
-        """Tell what the task says from here on."""
+        """Attach a task and send its updates from now on."""
         self.task = task
         self._start_event_forwarding_job(task, task.seq)
 
     async def replay_history(self) -> None:
-        """Tell the whole history."""
+        """Send the whole history."""
         assert self.task is not None
         encoder = self._build_encoder(self.task)
         for record in list(find_live_branch(self.task.bus.list_records_after(0))):
@@ -155,7 +155,7 @@ class Conversation:
             await self._send_updates(encoder.fail_open_calls())
 
     async def release_task(self) -> None:
-        """Stop the task and leave it to others; a turn ends as cancelled."""
+        """Stop the task and release it for other processes; a running turn ends as cancelled."""
         if self._turn is not None:
             self._turn.cancel_event.set()
         async with self._send_lock:
@@ -167,7 +167,7 @@ class Conversation:
         self._end_turn("cancelled")
 
     async def send_session_info(self) -> None:
-        """What is known of the session beside its words."""
+        """Send the title and other session details that are not part of the conversation."""
         if self.task is None:
             return
         projection = self.task.recorder.projection
@@ -221,7 +221,7 @@ class Conversation:
                         await self._forward_event(task, tree_event.session, tree_event.event)
             self._end_turn(task.error or "cancelled")
         except ConnectionError:
-            await task.cancel()  # nobody is there to see what it does
+            await task.cancel()  # no client is there to see what it does
         except Exception as error:
             log.exception("session %s can tell nothing more", self.id)
             self._end_turn(error)
@@ -245,14 +245,14 @@ class Conversation:
             case ev.ReplyReceived(stop_reason=reason) if (
                 session is task and reason in REFUSAL_STOP_REASONS
             ):
-                # To remind the model of its tools would not help.
+                # Reminding the model of its tools would not help.
                 if self._turn is not None:
                     self._turn.is_refused = True
                 self._start_ask_job((task.id, task.next_ts()), task.cancel())
         if session is task and isinstance(event, ev.TaskFinished | ev.TaskAborted | ev.TaskFailed):
             self._turn_ending_ask = None
             if isinstance(event, ev.TaskFinished) and task.recorder.projection.queued_messages:
-                return  # words came in meanwhile, and it goes on with them
+                return  # a message arrived meanwhile, and the task continues with it
             if self._turn is not None:
                 await self.send_session_info()
             self._end_turn(resolve_stop_reason(event))
@@ -277,7 +277,7 @@ class Conversation:
 
     def _handle_ask(self, session: Session, ask: ev.AskOpened, encoder: UpdateEncoder) -> None:
         if session.pending is None or session.pending.ts != ask.ts:
-            return  # it is answered already
+            return  # already answered
         if ask.ask in APPROVAL_ASKS:
             self._start_ask_job(
                 (session.id, ask.ts), self._request_permission(session, ask, encoder)
@@ -291,7 +291,7 @@ class Conversation:
         self._ask_jobs[key].add_done_callback(lambda _: self._ask_jobs.pop(key, None))
 
     def _cancel_ask_jobs(self, keys: Iterable[tuple[str, int]]) -> None:
-        """Nobody waits for these answers any more."""
+        """Cancel questions whose answers are no longer needed."""
         for key in keys:
             if (job := self._ask_jobs.get(key)) is not None:
                 job.cancel()

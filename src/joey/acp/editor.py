@@ -1,9 +1,9 @@
 """The editor at the other end: its capabilities, requests to it, and files read through it.
 
-`EditorFiles` gives the files of the workspace as the user has them on the screen, saved or not.
-What may be read and written has been decided before by the workspace's own checks, which also
-handle everything outside, protected, or not text. A request to the editor names a file by its
-resolved path, and only if that still leads to the same place.
+`EditorFiles` gives the files of the workspace as the user sees them on the screen, saved or not.
+The workspace's own checks decide first what may be read and written; they also handle everything
+that is outside, protected or not text. A request to the editor names a file by its resolved path,
+and only if that path still leads to the same place.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Editor:
 
     @property
     def has_display_terminals(self) -> bool:
-        """Whether it makes terminals from the `_meta` of tool calls, as Zed does."""
+        """Whether the editor creates terminals from the `_meta` of tool calls, as Zed does."""
         return (self.capabilities.field_meta or {}).get("terminal_output") is True
 
     async def send_update(self, session_id: str, update: SessionUpdate) -> None:
@@ -77,7 +77,8 @@ class Editor:
         call: schema.ToolCallUpdate,
         options: Sequence[schema.PermissionOption],
     ) -> schema.RequestPermissionResponse:
-        """Raises RequestError: the editor does not ask, or answers wrongly; ConnectionError."""
+        """Ask the editor for permission. Raises RequestError if it cannot ask or answers
+        incorrectly, ConnectionError."""
         request = schema.RequestPermissionRequest(
             session_id=session_id, tool_call=call, options=list(options)
         )
@@ -86,7 +87,7 @@ class Editor:
         )
 
     async def read_file(self, session_id: str, path: str) -> str:
-        """The text as the user sees it. Raises RequestError, ConnectionError, TimeoutError."""
+        """Read the text as the user sees it. Raises RequestError, ConnectionError, TimeoutError."""
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             request = schema.ReadTextFileRequest(session_id=session_id, path=path)
             response_type = schema.ReadTextFileResponse
@@ -111,7 +112,7 @@ class Editor:
 
 
 def to_json_dict(model: BaseModel) -> dict[str, object]:
-    """As it goes over the wire: what is not said is left out."""
+    """Encode the request for the wire, without fields that are not set."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
 
 
@@ -201,12 +202,12 @@ class EditorFiles:
 
 
 def _normalize_text(text: str) -> str:
-    """Editors keep line ends and the mark at the beginning to themselves."""
+    """Normalize line endings and remove the byte order mark, which editors keep to themselves."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
 
 def _decode_plain_utf8(data: bytes) -> str | None:
-    """None for what an editor might write as other bytes."""
+    """Decode UTF-8 text; None if an editor might write it back as different bytes."""
     if detect_encoding(data) != UTF_8:
         return None
     try:

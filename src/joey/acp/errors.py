@@ -31,10 +31,11 @@ MAX_REPORTED_PROBLEMS = 10
 def to_request_error(
     error: ValidationError | UserError, *, needs_key: bool = False
 ) -> RequestError:
-    """`needs_key`: none is found, so that the user has to set joey up first."""
+    """Map an error to a request error; `needs_key`: none is found, so the user must set up joey
+    first."""
     match error:
         case ValidationError():
-            # Without what was sent: it may be long, and it may be secret.
+            # Without the rejected value: it may be long or secret.
             found = error.errors(include_input=False, include_url=False, include_context=False)
             problems = [
                 f"{'.'.join(map(str, each['loc'])) or 'params'}: {to_one_line(each['msg'], 200)}"
@@ -66,7 +67,8 @@ _STOP_REASON_BY_FAILURE_CODE: dict[str, StopReason] = {
 def resolve_stop_reason(
     event: TaskFinished | TaskAborted | TaskFailed,
 ) -> StopReason | RequestError:
-    """What has no word is an error: the service failed, or joey did."""
+    """Map an outcome to a stop reason. An outcome without one is an error of the service or of
+    joey."""
     match event:
         case TaskFinished():
             return "end_turn"

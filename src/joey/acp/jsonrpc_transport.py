@@ -1,7 +1,7 @@
-"""JSON-RPC over lines: one JSON object per line, and an answer to every line that is none.
+"""JSON-RPC over lines: one JSON object per line, and an error response to every invalid line.
 
-The ACP library reads frames too, but skips what it cannot read, and lets an id of a wrong type end
-the connection. So it is given messages that were checked here.
+The ACP library reads frames too, but it skips frames that it cannot read, and an id of the wrong
+type ends the connection. So it is given only messages that were checked here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 
 
 class InvalidMessageError(Exception):
-    """The text says what is wrong with a line."""
+    """A line is not a valid message; the text says why."""
 
     def __init__(self, code: int, problem: str, id: str | int | None = None) -> None:
         super().__init__(problem)
@@ -30,10 +30,10 @@ class InvalidMessageError(Exception):
 
 
 class JsonRpcTransport:
-    """What the library takes for a transport: messages in, messages out."""
+    """The transport passed to the library: messages in, messages out."""
 
     def __init__(self, chunks: AsyncIterator[bytes], output_fd: int) -> None:
-        """`output_fd` is the number of a file that nobody else writes to."""
+        """`output_fd` is a file descriptor that nothing else writes to."""
         self._lines = _iter_lines(chunks)
         self._output_fd = output_fd
         self._write_lock = asyncio.Lock()
@@ -42,7 +42,7 @@ class JsonRpcTransport:
         os.set_blocking(output_fd, False)
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next message; None when no more will come."""
+        """Return the next message, or None at the end of input."""
         async for line in self._lines:
             try:
                 return _parse_message(line)
@@ -52,7 +52,8 @@ class JsonRpcTransport:
         return None
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Return when all is written, however slowly it is read. Raises ConnectionError."""
+        """Send a message; return when all of it is written, however slowly it is read. Raises
+        ConnectionError."""
         data = memoryview(json.dumps(message, separators=(",", ":")).encode() + b"\n")
         async with self._write_lock:
             while data and not self.disconnected_event.is_set():
@@ -67,7 +68,7 @@ class JsonRpcTransport:
 
     async def close(self) -> None:
         self.disconnected_event.set()
-        with suppress(OSError):  # others may write there, too
+        with suppress(OSError):  # others may write there too
             os.set_blocking(self._output_fd, True)
 
     async def _wait_until_writable(self) -> None:
@@ -81,7 +82,7 @@ class JsonRpcTransport:
 
 
 async def _iter_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
-    """Lines that say something; None for one that is too long."""
+    """Iterate over non-blank lines; None for a line that is too long."""
     unfinished = bytearray()
     too_long = False
     async for chunk in chunks:
@@ -136,5 +137,5 @@ def _validate_message(message: dict[str, Any]) -> dict[str, Any]:
     error = message.get("error")
     if not isinstance(error, dict | None):
         error = {"code": INTERNAL_ERROR, "message": to_one_line(str(error), 200)}
-    # Whoever says both has not plainly said yes.
+    # An answer with both is not a clear yes.
     return message if error is None else {"id": id, "error": error}

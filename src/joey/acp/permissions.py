@@ -7,7 +7,7 @@
 | a limit of the settings is reached | the turn ends with it; the next prompt continues |
 | is this the result? | yes: the turn ends, and the next prompt continues from there |
 | should the task be resumed? | yes: a prompt implies it |
-| try the failed request again? | no: the turn ends with the error; the next prompt tries again |
+| retry the failed request? | no: the turn ends with the error; the next prompt tries again |
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TURN_ENDING_ASKS: dict[AskKind, schema.StopReason] = {
 
 
 class AutoAnswerPolicy:
-    """Answers what no user is to be asked."""
+    """Answers questions that no user should be asked."""
 
     name: str = AnsweredBy.EDITOR
 
@@ -68,7 +68,7 @@ def _build_option(choice: AskChoice) -> schema.PermissionOption:
 def build_permission_tool_call(
     ask: AskOpened, call_id: str, view: ToolCallView
 ) -> schema.ToolCallUpdate:
-    """What the user decides about."""
+    """Build the view of the call that the user decides about."""
     asked = build_ask_view(ask)
     why = "; ".join(filter(None, (asked.reason, *asked.warnings, asked.confinement)))
     return schema.ToolCallUpdate(
@@ -88,7 +88,8 @@ def build_permission_tool_call(
 def parse_permission_response(
     ask: AskOpened, response: schema.RequestPermissionResponse
 ) -> Answer | None:
-    """None when the user has cancelled the turn. Anything but an option that allows is a no."""
+    """Parse the user's decision; None if they cancelled the turn. Only an option that allows counts
+    as a yes."""
     if not isinstance(response.outcome, schema.AllowedOutcome):
         return None
     for choice in build_ask_view(ask).choices:
@@ -98,7 +99,7 @@ def parse_permission_response(
 
 
 def parse_prompt_answer(ask: AskOpened, text: str, images: tuple[str, ...]) -> Answer:
-    """What a prompt means as the answer to the question that the turn before has ended with."""
+    """Parse a prompt as the answer to the question that ended the previous turn."""
     if ask.ask is AskKind.LIMIT_REACHED:
         parsed = parse_answer(ask, text)
         return parsed or Answer(Response.YES, text=text, images=images)

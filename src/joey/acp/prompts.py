@@ -38,8 +38,8 @@ _MENTION_ESCAPE_RE = re.compile(r"([\s\\])|(?<=.)([.,;:!?])$")
 def parse_prompt(
     blocks: Sequence[PromptBlock], workspace: Path, commands: Collection[str] = ()
 ) -> tuple[str, tuple[str, ...]]:
-    """Text for the engine, and images as data URIs; `commands` are names of slash commands. Raises
-    RequestError: it says nothing, or something that cannot be taken in."""
+    """Parse a prompt into text for the engine and images as data URIs; `commands` are names of
+    slash commands. Raises RequestError if it is empty or has content that is not supported."""
     message_parts: list[str] = []
     context: list[str] = []
     images: list[str] = []
@@ -79,7 +79,8 @@ def parse_prompt(
 
 
 def _to_image_data_uri(data: str, index: int) -> str:
-    """Checked by its bytes: a service would refuse a false image at every later turn, too."""
+    """Build a data URI after checking the bytes: a service would reject an invalid image on every
+    later turn too."""
     try:
         return encode_image_data_uri(base64.b64decode(data, validate=True), "what was sent")
     except ValueError as error:
@@ -93,7 +94,7 @@ def _build_prompt_error(index: int, problem: str) -> RequestError:
 
 
 def _format_link(uri: str, name: str, workspace: Path, *, content_follows: bool = False) -> str:
-    """What stands in the text for something that is pointed at."""
+    """Format a link as text."""
     path = parse_file_uri(uri)
     if path is None:
         return f"[{name}]({uri})" if name else uri
@@ -107,7 +108,7 @@ def _format_link(uri: str, name: str, workspace: Path, *, content_follows: bool 
 
 
 def parse_file_uri(uri: str) -> Path | None:
-    """The file that an address names; None when it is that of something else."""
+    """Return the path that a `file:` URI names; None for other URIs."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -120,7 +121,7 @@ def parse_file_uri(uri: str) -> Path | None:
 def _format_embedded_text(
     resource: schema.TextResourceContents, workspace: Path, commands: Collection[str]
 ) -> str:
-    """What others wrote does not end before its closing tag, and points at nothing."""
+    """Wrap embedded text so that it cannot close its own tag or mention files."""
     contained = re.sub(r"<(?=\s*+(?:/\s*+)?context\b)", "&lt;", resource.text, flags=re.IGNORECASE)
     mentions = [
         mention.start
@@ -137,7 +138,7 @@ def _format_embedded_text(
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # too long to be a path, or behind a folder that is closed to us
+    except OSError:  # too long for a path, or in a directory that joey cannot read
         return False
 
 

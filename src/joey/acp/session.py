@@ -1,8 +1,8 @@
 """A session of the protocol: a conversation in a directory, with the user's choices for it.
 
-The choices are mode, model, commands, and the MCP servers that the editor names. The editor speaks
-for the user who configured these servers there: they need no trust, as the user's own need none.
-Their calls need approval like all others.
+The choices are mode, model, commands, and the MCP servers that the editor names. The user
+configured these servers in the editor, so like the user's own servers they need no trust. Their
+calls need approval like all others.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class TaskListPage(Struct, frozen=True):
 
 
 class AcpServices(Protocol):
-    """Each may look at files: call it in a thread. All raise UserError."""
+    """Services that sessions need. Each may read files: call it in a thread. All raise
+    UserError."""
 
     def resolve_workspace(self, directory: Path) -> Path:
         """The directory with its symbolic links resolved."""
@@ -63,16 +64,16 @@ class AcpServices(Protocol):
         """Slash commands."""
 
     def list_warnings(self, directory: Path) -> Sequence[str]:
-        """A line for each file of the user or the directory that is not used."""
+        """Return a line for each file of the user or the directory that is ignored."""
 
     def list_models(self, provider: str) -> Sequence[str]:
         """The models to offer."""
 
     def list_tasks(self, directory: str | None, skip: int, page_size: int) -> TaskListPage:
-        """Tasks that are no subtasks, the most recently changed first."""
+        """List tasks other than subtasks, the most recently changed first."""
 
     def describe_missing_model(self) -> str | None:
-        """Why no model can be talked to; None when one can."""
+        """Why no model can be used; None if one can."""
 
 
 class AcpSession:
@@ -106,7 +107,7 @@ class AcpSession:
     # Its beginning and its end ------------------------------------------------------------------
 
     async def start(self) -> None:
-        """A new session; its task begins with the first prompt. Raises UserError."""
+        """Start a session; its task begins with the first prompt. Raises UserError."""
         options = await asyncio.to_thread(
             self._services.build_new_task_options, self.directory, None, None
         )
@@ -117,7 +118,7 @@ class AcpSession:
         self._model_id = options.profile.model
 
     async def open_task(self, *, replay: bool) -> None:
-        """A session with a task that there is already. Raises UserError."""
+        """Open a session with an existing task. Raises UserError."""
         if self._conversation.task is None:
             options = self._add_editor_resources(TaskOptions(workspace=self.directory))
             await self._attach_task(await self._engine.open(self.id, options=options))
@@ -126,7 +127,8 @@ class AcpSession:
         await self._conversation.send_session_info()
 
     async def fork_task(self, task_id: str) -> None:
-        """Begin with the history of another task, whose own stays as it is. Raises UserError."""
+        """Start with a copy of another task's history; that task stays unchanged. Raises
+        UserError."""
         options = self._add_editor_resources(TaskOptions(workspace=self.directory))
         task = await self._engine.fork(task_id, options=options)
         self.id = self._conversation.id = task.id
@@ -148,7 +150,7 @@ class AcpSession:
         self._commands = await asyncio.to_thread(self._services.list_commands, self.directory)
 
     def _add_editor_resources(self, options: TaskOptions) -> TaskOptions:
-        """With what the editor brings along."""
+        """Add the MCP servers that the editor brings along."""
         resources = FrontEndResources(mcp_servers=self._mcp_servers)
         if self._editor.can_read_files or self._editor.can_write_files:
             resources = structs.replace(
@@ -188,7 +190,7 @@ class AcpSession:
         await self._conversation.cancel()
 
     async def _reopen_with_new_model(self, task: Task) -> None:
-        """Its runtime has the model that it was opened with."""
+        """Reopen the task: its runtime keeps the model that it was opened with."""
         resolved = await asyncio.to_thread(
             self._services.build_model_switch_options,
             self.directory,
@@ -212,7 +214,7 @@ class AcpSession:
 
     @property
     def config_options(self) -> ConfigOptions:
-        """The same modes once more, for editors that know options only, and the models."""
+        """The models, and the modes once more for editors that only support options."""
         modes = [
             schema.SessionConfigSelectOption(value=slug, name=name, description=description)
             for slug, name, description in self._describe_modes()
@@ -266,7 +268,7 @@ class AcpSession:
             await task.recorder.commit()
 
     async def set_config_option(self, id: str, value: str | bool) -> None:
-        """A model counts from the next prompt on. Raises RequestError."""
+        """Set an option; a new model is used from the next prompt on. Raises RequestError."""
         known = {option.id: option for option in self.config_options}
         if id not in known:
             raise RequestError(INVALID_PARAMS, f"There is no option {id!r}; see configOptions.")
@@ -282,7 +284,7 @@ class AcpSession:
         self._model_id = value
 
     async def send_commands(self) -> None:
-        """Those of files, and our own where no file has one of that name."""
+        """Send the commands from files, and built-in ones whose names no file uses."""
         named = {command.name: command for command in (_COMPACT_COMMAND, *self._commands)}
         update = schema.AvailableCommandsUpdate(
             session_update="available_commands_update",
@@ -324,7 +326,7 @@ EditorMcpServer = (
 
 
 def to_mcp_config_entries(servers: Sequence[EditorMcpServer] | None) -> dict[str, Any]:
-    """Raises RequestError for a server that cannot be reached from here."""
+    """Convert the editor's servers. Raises RequestError for a server that joey cannot reach."""
     return {server.name: _to_mcp_config_entry(server) for server in servers or ()}
 
 

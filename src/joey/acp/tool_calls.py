@@ -33,7 +33,7 @@ ToolCallContent = schema.ContentToolCallContent | schema.FileEditToolCallContent
 
 
 class ToolCallView(Struct, frozen=True):
-    """What is known of a call once its tool has looked at it."""
+    """A call as far as it is known after its tool has prepared it."""
 
     kind: schema.ToolKind
     title: str
@@ -43,7 +43,7 @@ class ToolCallView(Struct, frozen=True):
 
 
 def build_initial_view(tool: str) -> ToolCallView:
-    """While the model still writes the call."""
+    """Build the view of a call that the model is still writing."""
     summary = summarize_arguments(tool, {})
     return ToolCallView(_get_kind(summary), summary.headline)
 
@@ -51,7 +51,7 @@ def build_initial_view(tool: str) -> ToolCallView:
 def build_prepared_view(
     event: ToolStarted | AskOpened, arguments: dict[str, Any], workspace: Path
 ) -> ToolCallView:
-    """What is about to be done, as a user must see it to decide."""
+    """Build the view of a prepared call with everything the user needs to decide."""
     summary = get_summary(event)
     diff = event.diff or summary.diff
     strings = (value for value in arguments.values() if isinstance(value, str))
@@ -90,7 +90,7 @@ def _get_kind(summary: ToolCallSummary) -> schema.ToolKind:
 def _iter_text_content(
     summary: ToolCallSummary, text: str, diff: str
 ) -> Iterator[schema.ContentToolCallContent]:
-    """Where there are no lines to compare."""
+    """Iterate over the text of a call that has no diff."""
     if summary.kind is CallKind.EXECUTE:
         yield build_text_content(format_code_block(text, "sh", unlimited=True))
     if diff:
@@ -124,8 +124,8 @@ def build_image_contents(data_uris: Iterable[str]) -> Iterable[schema.ContentToo
 def build_outcome_contents(
     event: ToolFinished, output: str, terminal_id: str | None
 ) -> Iterable[schema.ContentToolCallContent | schema.TerminalToolCallContent]:
-    """What a user reads of a call that has ended; `output` is what a command has printed,
-    `terminal_id` the editor's that has shown it."""
+    """Build the outcome of a call for the user; `output` is what a command printed, `terminal_id`
+    the editor's terminal that showed it."""
     end = describe_command_exit(event) if event.tool == COMMAND_TOOL_NAME else ""
     has_run = bool(output or end) or event.exit_code is not None
     result_text = describe_error(event.content) if event.is_error else event.content
@@ -152,7 +152,7 @@ class DiffHunk(Struct, frozen=True):
 
 
 def parse_hunks(path: str | None, diff: str) -> list[DiffHunk]:
-    """The changes of a diff. `path` is None for one of several files, which names each."""
+    """Parse the hunks of a diff. `path` is None for a diff of several files, which names each."""
     hunks: list[DiffHunk] = []
     hunk: _HunkBuilder | None = None
     name, is_new = path or "", False
@@ -176,7 +176,8 @@ def parse_hunks(path: str | None, diff: str) -> list[DiffHunk]:
 
 
 def fix_final_newlines(hunks: Iterable[DiffHunk], contents: Iterable[str]) -> list[DiffHunk]:
-    """Whether a new file ends with a line break is in the model's own `contents`, not in a diff."""
+    """Restore whether a new file ends with a newline: the model's own `contents` show it, a diff
+    does not."""
     exact = {content.replace("\r\n", "\n") for content in contents}
     return [
         DiffHunk(hunk.path, None, hunk.new_text[:-1], hunk.first_changed_line)
@@ -221,7 +222,8 @@ _CODE_FENCE_RE = re.compile(r"^ {0,3}(`{3,})", re.MULTILINE)
 
 
 def format_code_block(text: str, language: str = "", *, unlimited: bool = False) -> str:
-    """A code block, its fence longer than any in the text; what needs a decision is `unlimited`."""
+    """Format a code block with a fence longer than any in the text; `unlimited` keeps all of it,
+    for decisions."""
     text = reveal(text) if unlimited else sanitize(text)
     if len(text) > MAX_CODE_BLOCK_CHARS and not unlimited:
         half = MAX_CODE_BLOCK_CHARS // 2

@@ -1,7 +1,7 @@
 """Session updates, encoded from the events of a task or from an imported history.
 
 The same events give the same updates, live and when a session is loaded again; transient events
-only bring them earlier. A call is announced as soon as the model begins to write it, and ends as
+only deliver them earlier. A call is announced as soon as the model begins to write it, and ends as
 `completed` or `failed`, whatever becomes of the task.
 """
 
@@ -98,7 +98,7 @@ class UpdateEncoder:
         """The row whose words came last."""
 
     def encode(self, event: ev.Event, *, live: bool = True) -> Iterator[SessionUpdate]:
-        """The updates that an event is worth; `live`, the user knows what they said."""
+        """Encode an event as updates; with `live`, the user's own messages are left out."""
         pending_error, self._pending_error = self._pending_error, None
         if pending_error is not None and not isinstance(event, ev.ToolFailed):
             yield from self._encode_message(
@@ -139,13 +139,13 @@ class UpdateEncoder:
                 yield from self._encode_lifecycle(event)
 
     def fail_open_calls(self) -> Iterator[SessionUpdate]:
-        """Nothing more will come of what has no outcome."""
+        """Fail calls that will get no outcome."""
         for call in list(self._open_calls.values()):
             yield self._build_final(call, "failed")
         self._open_calls.clear()
 
     def build_ask_view(self, ask: ev.AskOpened) -> tuple[str, ToolCallView]:
-        """The call that a question is about: its name in the session, and how it looks."""
+        """Return the id and the view of the call that a question is about."""
         call_id = ask.call_id or f"ask_{ask.ts}"
         return f"{self._id_prefix}{call_id}", self._build_view(ask, call_id)
 
@@ -200,12 +200,12 @@ class UpdateEncoder:
                     reply_call_ids.add(call.id)
                     self._call_inputs[call.id] = call.input
                     yield from self._start_call(call.id, call.name)
-        # What was cut off while it streamed is no part of the reply.
+        # Text of an interrupted stream is not part of the reply.
         for call_id in [each for each in self._open_calls if each not in reply_call_ids]:
             yield self._build_final(self._open_calls.pop(call_id), "failed")
 
     def _encode_unsent_text(self, ts: int, say: str, text: str) -> Iterator[SessionUpdate]:
-        """What of a row has not been told yet."""
+        """Encode the part of a row that has not been sent yet."""
         sent_chars = self._sent_chars_by_row.get(ts, 0)
         if text[sent_chars:] and (sent_chars or text.strip()):
             self._sent_chars_by_row[ts] = len(text)
@@ -218,7 +218,7 @@ class UpdateEncoder:
             yield from self._encode_message(ts, sanitize(delta))
 
     def _encode_message(self, ts: int, text: str) -> Iterator[SessionUpdate]:
-        """Words of the agent; those of another row begin a paragraph."""
+        """Encode text of the agent; a new row starts a new paragraph."""
         if not text:
             return
         if self._is_subtask:
@@ -345,7 +345,7 @@ class UpdateEncoder:
         return self._build_progress(call, content=content, field_meta=meta)
 
     def _get_running_command_calls(self) -> list[_OpenCall]:
-        """Commands run one after the other, so that the first is the one that is at work."""
+        """Return the running commands; they run one after another, so the first one is active."""
         return [call for call in self._open_calls.values() if call.tool == COMMAND_TOOL_NAME][:1]
 
     def _finish_call(self, event: ev.ToolFinished) -> Iterator[SessionUpdate]:
@@ -407,7 +407,7 @@ def encode_imported_history(event: ev.TaskImported, workspace: Path) -> Iterator
     output: dict[int, str] = {}
     command: int | None = None
     rows = [row for row in event.rows if not row.get("partial")]
-    for row in rows:  # what a command printed comes in rows of its own, after it
+    for row in rows:  # the output of a command comes in its own rows, after the call
         kind = row.get("ask") or row.get("say")
         if kind == AskKind.COMMAND:
             command = int(row["ts"])

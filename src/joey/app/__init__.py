@@ -1,6 +1,6 @@
 """Composition root and application services: the only package that knows all adapters.
 
-Names are imported on first use: a program that only asks for a setting does not wait for an engine.
+Names are imported on first use, so a program that only reads a setting does not load an engine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Directories of `--add-dir`: resolved, and refused if they hold more than a project.
+"""Directories of `--add-dir`: resolved, and rejected if they hold more than a project.
 
-A module of its own because few runs name one, and it is loaded only then.
+A separate module because few runs use the flag; it is loaded only then.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from joey.errors import WorkspaceError
 def resolve_added_directories(
     names: Sequence[str | Path], home: Path, env: Mapping[str, str]
 ) -> tuple[Path, ...]:
-    """The directories of `--add-dir`, resolved. Raises WorkspaceError: one is no directory, or
+    """Resolve the directories of `--add-dir`. Raises WorkspaceError if one is not a directory or
     holds more than a project."""
     protected = (resolve_user_home(env), home, tempfile.gettempdir())
     user_home, joey_directory, temp_directory = (Path(os.path.realpath(each)) for each in protected)

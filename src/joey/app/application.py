@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class Application:
-    """Options of new tasks, settings, profiles."""
+    """Options of new tasks, settings and profiles."""
 
     def __init__(
         self, *, workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
@@ -58,7 +58,8 @@ class Application:
         self.config_store = ConfigStore(self.home)
 
     async def show_changes(self) -> str:
-        """The uncommitted changes of the workspace. Raises WorkspaceError: git does not know it."""
+        """Return the uncommitted changes of the workspace. Raises WorkspaceError if it is not a git
+        repository."""
         try:
             return await GitRepository(self.workspace).show_changes()
         except ToolError as error:
@@ -73,8 +74,8 @@ class Application:
         configuration: dict[str, Any] | None = None,
         limits: Limits = UNLIMITED,
     ) -> ResolvedTaskOptions:
-        """Options of one task; `configuration` holds settings and keys of a profile for it alone.
-        Raises ConfigError, WorkspaceError."""
+        """Build the options of one task; `configuration` holds settings and profile keys for this
+        task only. Raises ConfigError, WorkspaceError."""
         given = configuration or {}
         check_key_spelling(given)
         if profile is not None:
@@ -87,7 +88,7 @@ class Application:
     def build_resume_options(
         self, task: TaskMetadata, secrets: TaskSecrets | None, configuration: dict[str, Any]
     ) -> TaskOptions:
-        """Options for opening a task again, with other settings and keys of a profile. Raises
+        """Build the options for reopening a task, with other settings and profile keys. Raises
         ConfigError, WorkspaceError."""
         check_key_spelling(configuration)
         workspace = self.workspace
@@ -97,15 +98,15 @@ class Application:
         return build_resume_options(task, workspace, secrets, configuration, self.home, self._env)
 
     async def remove_task_worktree(self, task_id: str) -> None:
-        """The task is deleted: its worktree goes, too."""
+        """Remove the worktree of a deleted task."""
         await remove_worktree(task_id, self.home)
 
     async def probe_sandbox_level(self) -> str:
-        """The level that commands of new tasks are confined to."""
+        """Return the sandbox level of new tasks' commands."""
         try:
             setting = self.config_store.load_settings().sandbox
         except ConfigError:
-            setting = "auto"  # Whoever starts a task hears what is wrong with the settings.
+            setting = "auto"  # Problems in the settings are reported when a task starts.
         if setting == "off":
             return SandboxLevel.NONE
         return (await asyncio.to_thread(detect_sandbox)).level
@@ -113,9 +114,9 @@ class Application:
     def list_granted_rules(
         self, task: Task | None, workspace: Path | None = None
     ) -> list[GrantedRule]:
-        """What users have allowed in a task, its workspace and everywhere; reads files. Raises
+        """List what users have allowed in a task, its workspace and everywhere; reads files. Raises
         ConfigError, WorkspaceError."""
-        from joey.app.granted_permissions import list_granted_rules  # few clients ask
+        from joey.app.granted_permissions import list_granted_rules  # few clients use it
 
         grants = None if task is None else task.grants
         return list_granted_rules(grants, self._find_rule_store(task, workspace))
@@ -123,7 +124,7 @@ class Application:
     def revoke_rule(
         self, tasks: Iterable[Task], task: Task | None, workspace: Path | None, rule: GrantedRule
     ) -> bool:
-        """Whether there was such a rule; `tasks` are those in which it ends at once. Raises
+        """Revoke a rule; False if there is no such rule. It ends at once in `tasks`. Raises
         ConfigError, WorkspaceError."""
         from joey.app.granted_permissions import revoke_rule
 
@@ -137,11 +138,12 @@ class Application:
         return UserRuleStore(self.home, directory)
 
     def find_sandbox(self) -> SandboxStatus:
-        """How commands of new tasks are likely to be confined."""
+        """Estimate how commands of new tasks will be sandboxed."""
         return find_likely_sandbox(self.config_store.load_settings())
 
     def list_modes(self, workspace: Path | None = None) -> tuple[Mode, ...]:
-        """Those of a workspace, by default the server's own. Raises ConfigError, WorkspaceError."""
+        """List the modes of a workspace, by default the server's own. Raises ConfigError,
+        WorkspaceError."""
         directory = self.workspace if workspace is None else resolve_workspace(workspace)
         return load_modes(directory, self.home, self._env, self.config_store.load_settings())
 
@@ -150,7 +152,7 @@ class Application:
         return open_customizations(self.workspace, self.home, self._env).list_commands()
 
     def list_models(self, provider: str | None) -> dict[str, ModelInfo]:
-        """Models worth offering, of the active profile's provider unless one is named."""
+        """List models worth offering, by default those of the active profile's provider."""
         profiles = self.config_store.load_profiles()
         active = profiles.profiles.get(profiles.active_name, Profile())
         name = provider or active.provider
@@ -159,7 +161,7 @@ class Application:
         return {id: find_model_info(name, id, catalog) for id in ids if id}
 
     def find_usual_provider(self) -> str | None:
-        """The provider that files and variables choose; None if they choose none."""
+        """Return the provider that files and environment variables choose, if any."""
         try:
             return choose_user_model(
                 None, self.config_store.load_profiles(), self._env
@@ -168,7 +170,7 @@ class Application:
             return None
 
     def find_task_model(self, task: StoredModel) -> ModelInfo | None:
-        """What is known of the model that a task at rest worked with."""
+        """Return the known facts about the model that a stored task worked with."""
         profile = self.config_store.load_profiles().profiles.get(task.profile)
         if profile is not None and profile.model == task.model:
             return resolve_model(profile, open_model_catalog(self.home))
@@ -179,7 +181,7 @@ class Application:
 
     @cached_property
     def recordings(self) -> RecordingReader:
-        # Few servers are asked for recordings, and all would pay for loading what reads them.
+        # Loaded here because few servers are asked for recordings.
         from joey.app.recordings import RecordingReader
 
         return RecordingReader(self.home)

@@ -1,6 +1,6 @@
 """Customizations of a workspace: modes, rules, commands, skills, hooks, restrictions.
 
-Parts that a project brings along count only as far as the user trusts them.
+Project files count only as far as the user trusts them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from joey.workspace.files import LocalFiles
 def open_customizations(
     workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> FileCustomizations:
-    """Modes, rules, commands and skills that count in a workspace, for those who only look. Raises
+    """Load the modes, rules, commands and skills of a workspace, for read-only use. Raises
     ConfigError, WorkspaceError."""
     home, env = resolve_home_and_env(home, env)
     return load_customizations(LocalFiles(workspace), home, env, load_settings(home))
@@ -52,7 +52,8 @@ def load_customizations(
     settings: Settings,
     trust_root: Path | None = None,
 ) -> FileCustomizations:
-    """`trust_root` is the workspace whose trust counts, where that is not the folder itself."""
+    """Load customizations. `trust_root` is the workspace whose trust counts, if it is not the
+    directory itself."""
     return FileCustomizations(_build_customization_paths(files, home, env, trust_root), settings)
 
 
@@ -63,7 +64,7 @@ def build_config_scopes(files: LocalFiles, home: Path, env: Mapping[str, str]) -
 def apply_project_restrictions(
     files: LocalFiles, home: Path, env: Mapping[str, str], settings: Settings
 ) -> Settings:
-    """As strict as the project wants them."""
+    """Tighten the settings to the project's restrictions."""
     return restrict_settings(settings, read_project_restrictions(files, home, env))
 
 
@@ -93,8 +94,8 @@ def check_mode(
     modes: Callable[[], tuple[Mode, ...]],
     warnings: Callable[[], Sequence[str]] = tuple,
 ) -> None:
-    """Raises ConfigError, which suggests the mode that was probably meant; `warnings` say which
-    files with modes could not be used."""
+    """Check a mode slug. Raises ConfigError, which suggests the closest match; `warnings` name
+    files with modes that could not be used."""
     if slug is None or find_mode(slug, known_modes := modes()) is not None:
         return
     known = [mode.slug for mode in known_modes]
@@ -119,8 +120,8 @@ def _build_customization_paths(
 
 
 def list_active_hooks(workspace: Path) -> tuple[tuple[Hook, ...], int]:
-    """The hooks that count in a folder, and how many of its own are not trusted. Raises
-    ConfigError, WorkspaceError."""
+    """List the hooks that are active in a directory, and count its own hooks that are not trusted.
+    Raises ConfigError, WorkspaceError."""
     env = os.environ
     home = resolve_joey_home(env)
     files = LocalFiles(workspace)
@@ -133,12 +134,12 @@ def list_active_hooks(workspace: Path) -> tuple[tuple[Hook, ...], int]:
 
 
 def load_project_hooks(files: LocalFiles, home: Path, env: Mapping[str, str]) -> ProjectHooks:
-    """Those that a project wants, trusted or not."""
+    """Load the hooks that a project defines, trusted or not."""
     return read_project_hooks(build_config_scopes(files, home, env))
 
 
 def is_trusted(home: Path, workspace: Path, contents: Mapping[str, bytes]) -> bool:
-    """Whether the user has agreed to all of this; a file that cannot be read is no trust."""
+    """Whether the user trusts all of these items; False if the trust file cannot be read."""
     try:
         return isinstance(TrustStore(home).check(workspace, contents), Trusted)
     except ConfigError:

@@ -43,7 +43,7 @@ class FoundKey(Struct, frozen=True):
 
 
 def find_keys(env: Mapping[str, str]) -> list[FoundKey]:
-    """Every key that is found, by name. Raises ConfigError."""
+    """Return every key that is found, by name. Raises ConfigError."""
     found = [
         FoundKey(name, kind.name, _explain_bad_key(env[name], kind.name))
         for kind in PROVIDER_SPECS
@@ -72,7 +72,7 @@ def _explain_bad_key(key: str, provider: str, is_gateway: bool = False) -> str:
     if any(mark in text.lower() for mark in _PLACEHOLDER_MARKS):
         return "it looks like a placeholder"
     if is_gateway:
-        return ""  # a gateway's key may look like anything
+        return ""  # keys of a gateway have no fixed format
     for other_provider, prefix in _KEY_PREFIXES.items():
         if other_provider != provider and text.startswith(prefix):
             return f"it looks like a key of {other_provider}"
@@ -90,7 +90,7 @@ class FileExposure(Struct, frozen=True):
 
 
 def count_described_models(home: Path) -> int:
-    """Models in files of the user, all of which are read. Raises ConfigError."""
+    """Count the models in the user's files, all of which are read. Raises ConfigError."""
     catalog = open_model_catalog(home)
     if catalog is None:
         return 0
@@ -98,7 +98,7 @@ def count_described_models(home: Path) -> int:
 
 
 def find_exposures(home: Path) -> list[FileExposure]:
-    """What others could read or change of the user's folder."""
+    """Find files of the user's directory that other users could read or change."""
     if not home.exists():
         return []
     named = [home, *(home / name for name in _PRIVATE_FILES), home / "tasks", home / "worktrees"]
@@ -111,7 +111,7 @@ def _find_exposure(path: Path) -> FileExposure | None:
     except OSError:
         return None
     if stat.S_ISLNK(status.st_mode):
-        return None  # where it leads is the user's own affair
+        return None  # the target is the user's responsibility
     if status.st_uid != os.geteuid():
         return FileExposure(path, f"belongs to another user (uid {status.st_uid})", None)
     required = 0o700 if stat.S_ISDIR(status.st_mode) else 0o600
@@ -122,7 +122,7 @@ def _find_exposure(path: Path) -> FileExposure | None:
 
 
 def make_private(found: Sequence[FileExposure]) -> Iterator[str]:
-    """Make private what can be; a sentence about each."""
+    """Make files private where possible; return a sentence about each."""
     for each in found:
         if each.required_mode is None:
             continue
@@ -143,7 +143,7 @@ def inspect_store(home: Path) -> StoreHealth:
 
 
 def explain_index_damage(home: Path) -> str:
-    """What is wrong with the index of tasks; nothing when it is well, or not made yet."""
+    """Describe damage of the task index; empty if it is intact or does not exist yet."""
     path = home / INDEX_FILE
     if not path.exists():
         return ""
@@ -160,14 +160,15 @@ def explain_index_damage(home: Path) -> str:
 
 
 def delete_index(home: Path) -> str:
-    """It is a copy of what the folders say, and is made anew when it is needed."""
+    """Delete the index. It only copies what the task directories hold, and is rebuilt when
+    needed."""
     for name in (INDEX_FILE, f"{INDEX_FILE}-wal", f"{INDEX_FILE}-shm"):
         (home / name).unlink(missing_ok=True)
     return f"{home / INDEX_FILE} is removed; the next list of tasks makes it anew"
 
 
 def list_untrusted_titles(workspace: Path) -> tuple[str, ...]:
-    """What this folder would run, if it were trusted. Raises UserError."""
+    """List what this directory would run if it were trusted. Raises UserError."""
     from joey.app.trust import WorkspaceTrust
 
     try:

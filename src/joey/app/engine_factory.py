@@ -1,7 +1,7 @@
 """Engines, and the storage of tasks under the home directory: store and index.
 
-A module of its own, which `joey.app` imports on first use. Everything that only an engine needs is
-imported by `open_engine`: lists of tasks do without.
+A separate module, which `joey.app` imports on first use. `open_engine` imports everything that only
+an engine needs, so lists of tasks do not load it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def open_engine(
     """An engine that keeps its tasks under `home` (`JOEY_HOME`, else `~/.roo`).
 
     With `ephemeral`, tasks are in a private temporary directory and gone with the process. `store`
-    keeps them elsewhere; settings and profiles are those of `home` all the same.
+    keeps them elsewhere; settings and profiles still come from `home`.
     """
     from joey.app.options import resolve_options
     from joey.app.task_runtime_factory import CapabilityFactory, build_runtime
@@ -57,7 +57,7 @@ def open_engine(
 
 
 def _open_ephemeral_store(env: Mapping[str, str]) -> Store:
-    """In `XDG_RUNTIME_DIR` where there is one: it is in memory, and emptied at logout."""
+    """Open a store in `XDG_RUNTIME_DIR` if it is set: it is in memory, and emptied at logout."""
     import tempfile
 
     runtime = env.get("XDG_RUNTIME_DIR")
@@ -66,7 +66,8 @@ def _open_ephemeral_store(env: Mapping[str, str]) -> Store:
 
 
 def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -> Store:
-    """The tasks on disk, or in the database that `JOEY_STORE` names. Raises ConfigError."""
+    """Open the task store on disk, or in the database that `JOEY_STORE` names. Raises
+    ConfigError."""
     home, env = resolve_home_and_env(home, env)
     if url := env.get(STORE_VARIABLE):
         return open_shared_store(url, home)
@@ -74,7 +75,8 @@ def open_store(home: Path | None = None, env: Mapping[str, str] | None = None) -
 
 
 def open_shared_store(url: str, home: Path | None = None) -> PostgresStore:
-    """The tasks in a database. Raises ConfigError: the extra for it is not installed."""
+    """Open the task store in a database. Raises ConfigError if the extra for it is not
+    installed."""
     _require_psycopg()
     from joey.storage.postgres.store import PostgresStore
 
@@ -82,7 +84,7 @@ def open_shared_store(url: str, home: Path | None = None) -> PostgresStore:
 
 
 def create_shared_store(url: str) -> None:
-    """Make the tables of a store. Raises ConfigError, StoreError."""
+    """Create the tables of a store. Raises ConfigError, StoreError."""
     _require_psycopg()
     from joey.storage.postgres.connection import check_url
     from joey.storage.postgres.schema import create_tables
@@ -91,7 +93,7 @@ def create_shared_store(url: str) -> None:
 
 
 def read_shared_store_state(url: str) -> SchemaState:
-    """What a database has of a store. Raises ConfigError, StoreError."""
+    """Return the state of a store in a database. Raises ConfigError, StoreError."""
     _require_psycopg()
     from joey.storage.postgres.connection import check_url
     from joey.storage.postgres.schema import read_state
@@ -116,7 +118,7 @@ def open_task_index(
         from joey.storage.postgres.index import PostgresTaskIndex
 
         return PostgresTaskIndex(url)
-    # SQLite takes its time to load, and only those who look for tasks come here.
+    # SQLite is slow to load, and only task lookups need it.
     from joey.storage.task_index import SqliteTaskIndex
 
     return SqliteTaskIndex(home, progress)

@@ -1,4 +1,4 @@
-"""Optional features: how each is opened, and what the commands of joey ask about it.
+"""Optional features: how each is opened, and what the command line needs to know about it.
 
 The modules of a feature are imported here and nowhere else, when the feature is used
 (`tests/test_features.py` lists them). To remove a feature, delete them, their function here, and
@@ -30,7 +30,7 @@ from joey.system.files import keep_absolute_directories
 
 
 def find_chromium(env: Mapping[str, str]) -> str | None:
-    """The executable that the browser tool uses; None without one, or without Playwright."""
+    """Return the browser tool's executable; None without one, or without Playwright."""
     from joey.content.browser import find_chromium
 
     return find_chromium(env)
@@ -80,7 +80,7 @@ def open_worktrees(workspace: Path, home: Path) -> Worktrees | None:
 
 
 async def remove_worktree(task_id: str, home: Path | None = None) -> None:
-    """Remove the worktree and the branch of a task that was deleted, if it has them."""
+    """Remove the worktree and the branch of a deleted task, if it has them."""
     from joey.workspace.git.worktrees import GitWorktrees
 
     home, _ = resolve_home_and_env(home)
@@ -89,14 +89,15 @@ async def remove_worktree(task_id: str, home: Path | None = None) -> None:
     if not worktree.is_dir():
         return
     try:
-        # The worktree itself knows which repository it is of.
+        # The worktree itself names its repository.
         await GitWorktrees(worktree, directory).remove(task_id)
     except ToolError:
-        shutil.rmtree(worktree, ignore_errors=True)  # the repository is gone, too
+        shutil.rmtree(worktree, ignore_errors=True)  # the repository is gone too
 
 
 def open_embedder(settings: Settings, home: Path, env: Mapping[str, str]) -> Embedder | None:
-    """A profile that cannot be used is no reason not to work: searches go by words, and say why."""
+    """Open the embedding model. If its profile cannot be used, searches fall back to terms and say
+    why."""
     name = settings.embedding_profile
     if not name:
         return None
@@ -105,7 +106,7 @@ def open_embedder(settings: Settings, home: Path, env: Mapping[str, str]) -> Emb
     try:
         profiles = load_profiles(home)
         chosen = choose_profile(profiles=profiles, env=env, kinds=PROVIDER_SPECS, profile=name)
-        # A provider's usual model is one for chatting.
+        # A provider's default model is a chat model.
         chosen = structs.replace(chosen, model=profiles.profiles[name].model)
         return EmbeddingClient(chosen, build_http_client(chosen, env))
     except ConfigError as error:
@@ -113,7 +114,7 @@ def open_embedder(settings: Settings, home: Path, env: Mapping[str, str]) -> Emb
 
 
 class _UnusableEmbedder:
-    """Stands where a model should, and says what is wrong with its profile."""
+    """Placeholder for an embedding model that reports the problem with its profile."""
 
     def __init__(self, profile: str, error: ConfigError) -> None:
         self._error = error

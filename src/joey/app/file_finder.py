@@ -42,12 +42,13 @@ class FileFinder:
         self._stop_event = Event()
 
     async def find(self, typed: str) -> Sequence[str]:
-        """Paths that fit, best first; folders end with `/`. Empty where nothing can be listed."""
+        """Find matching paths, best first; directories end with `/`. Empty if nothing can be
+        listed."""
         listing = self._listing_task
         if listing is None and time.monotonic() - self._listed_at > _LISTING_MAX_AGE_S:
             listing = self._listing_task = asyncio.create_task(self._refresh_index())
         if not self._listed_at and listing is not None:
-            # Who stops waiting, because they typed on, does not stop the listing.
+            # A caller that stops waiting, because of more typing, does not stop the listing.
             await asyncio.shield(listing)
         return await asyncio.to_thread(self._find_visible, self._path_index, typed)
 
@@ -57,7 +58,7 @@ class FileFinder:
             await asyncio.gather(self._listing_task, return_exceptions=True)
 
     def _find_visible(self, names: PathIndex, typed: str) -> list[str]:
-        """Without what `.rooignore` hides by now, or by rules that ripgrep reads otherwise."""
+        """Drop paths that `.rooignore` hides by now, or that ripgrep's rules treat differently."""
         hides = self._files.ignore_rules.is_hidden
         return [
             path
@@ -80,10 +81,10 @@ class FileFinder:
 
 
 class PathIndex:
-    """All names of a workspace, with the folders in which they are, in small letters.
+    """All names of a workspace and the directories they are in, in lower case.
 
-    They stand in two long texts, a line each, because nothing looks through so many names faster
-    than a search for a word in a text.
+    They are kept in two long strings, one name per line, because searching one string is the
+    fastest way to look through that many names.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -95,8 +96,8 @@ class PathIndex:
         self._name_searcher = _LineSearcher([_get_basename(low) for low in self._lower_paths])
 
     def find(self, typed: str, limit: int = MAX_RESULTS) -> list[str]:
-        """Names whose last part begins so come first, then those that have it somewhere, then
-        those that have its letters in this order."""
+        """Find names whose last part starts with the text, then those that contain it, then those
+        that contain its letters in this order."""
         if not typed:
             return self._paths[:limit]
         low = typed.lower()
@@ -127,7 +128,7 @@ class _LineSearcher:
         """Where the line ends stand before each line."""
 
     def iter_substring_lines(self, word: str) -> Iterator[int]:
-        """The numbers of the lines that have it, each once."""
+        """Iterate over the numbers of the lines that contain the text, each once."""
         at = self._text.find(word)
         while at >= 0:
             number = bisect_right(self._line_starts, at) - 1
@@ -137,7 +138,7 @@ class _LineSearcher:
             at = self._text.find(word, self._line_starts[number + 1])
 
     def iter_fuzzy_lines(self, word: str) -> Iterator[int]:
-        """The numbers of the lines that have its letters in this order."""
+        """Iterate over the numbers of the lines that contain the letters in this order."""
         letters = "".join(f"[^\n{re.escape(letter)}]*{re.escape(letter)}" for letter in word)
         pattern = re.compile(f"\n{letters}")
         for first in range(0, len(self._line_starts) - 1, _FUZZY_CHUNK_LINES):
@@ -149,7 +150,7 @@ class _LineSearcher:
 
 
 def _build_sort_key(path: str) -> tuple[int, bool, str]:
-    """What lies deep, and what is hidden, comes later."""
+    """Build a sort key that puts deep and hidden paths last."""
     return path.count("/", 0, -1), path.startswith("."), path
 
 
@@ -168,5 +169,5 @@ def _collect_directories(paths: Sequence[str]) -> set[str]:
 
 
 def open_file_finder(workspace: Path) -> FileFinder:
-    """The files of a workspace, for those who type their names."""
+    """Open the file finder of a workspace, for completion while a user types."""
     return FileFinder(LocalFiles(workspace))

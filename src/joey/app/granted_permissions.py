@@ -1,4 +1,4 @@
-"""What users have allowed with their answers: the list of it, and how to take it back."""
+"""Permissions that users granted with their answers: list and revoke them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def open_rule_store(workspace: Path) -> RuleStore:
 
 
 def load_network_setting() -> NetworkSetting:
-    """What commands reach by the user's settings. Raises ConfigError."""
+    """Load the network setting of commands. Raises ConfigError."""
     return ConfigStore(resolve_joey_home(os.environ)).load_settings().sandbox_network
 
 
 def list_granted_rules(grants: TaskGrants | None, store: RuleStore | None) -> list[GrantedRule]:
-    """Those of a task, of its directory, and of the settings; read files in a thread. Raises
-    ConfigError."""
+    """List the rules of a task, its directory and the settings. Reads files: call it in a thread.
+    Raises ConfigError."""
     rules = [] if grants is None else list(grants.rules)
     rules += () if store is None else store.list_rules()
     return list({rule.key: rule for rule in reversed(rules)}.values())[::-1]
@@ -41,7 +41,7 @@ def revoke_rule(
     text: str,
     scope: RuleScope,
 ) -> bool:
-    """Whether there was such a rule. What counts for open tasks ends at once. Raises
+    """Revoke a rule; False if there is no such rule. It ends at once in open tasks. Raises
     ConfigError."""
     is_revoked = False
     for task in tasks:

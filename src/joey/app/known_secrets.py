@@ -24,22 +24,22 @@ _SERVER_TOKEN_FILE = "server.token"
 def build_http_client(
     profile: Profile, env: Mapping[str, str], recorder: RequestRecorder | None = None
 ) -> HttpClient:
-    """For talking to the service of a profile, whose key is known from here on."""
+    """Build an HTTP client for a profile, and redact the profile's key from now on."""
     KNOWN_SECRETS.add(*profile.secrets)
     return HttpClient(environ=env, recorder=recorder)
 
 
 def collect_all_secrets() -> KnownSecrets:
-    """Also those that lie on this machine and are not in use: for what is handed to others."""
+    """Collect all secrets of this machine, also unused ones, to redact data for others."""
     home, env = resolve_home_and_env()
     KNOWN_SECRETS.add_environment_secrets(env)
     try:
         for profile in load_profiles(home).profiles.values():
             KNOWN_SECRETS.add(*profile.secrets)
     except ConfigError:
-        pass  # whoever wants to use the profiles is told what is wrong with them
+        pass  # commands that use the profiles report their errors
     for secrets in TaskSecretFiles(home).load_all():
         KNOWN_SECRETS.add(*secrets.values)
-    with suppress(OSError, UnicodeDecodeError):  # no server has run here
+    with suppress(OSError, UnicodeDecodeError):  # no server has run here yet
         KNOWN_SECRETS.add((home / _SERVER_TOKEN_FILE).read_text(encoding="utf-8").strip())
     return KNOWN_SECRETS

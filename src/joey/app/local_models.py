@@ -1,7 +1,7 @@
-"""Models of local servers: windows, abilities and speed, as the servers that run now tell them.
+"""Models of local servers: windows, abilities and speed, as the running servers report them.
 
-Servers are looked for at their default addresses, at those of variables, and at local addresses in
-the user's profiles.
+Servers are looked up at their default addresses, at those of environment variables, and at local
+addresses in the user's profiles.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MEASURE_TIMEOUT_S = 5.0
 
 
 class ServerReport(Struct, frozen=True):
-    """A server that was found, and what it says about its models."""
+    """A server that was found, and what it reports about its models."""
 
     server: LocalServer
     kind: str = ""
@@ -57,19 +57,19 @@ class ServerReport(Struct, frozen=True):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What to write on the command line to use the first model."""
+        """Command-line flags that select the first model."""
         names = tuple(each.id for each in self.models)
         return structs.replace(self.server, models=names).flags
 
     @property
     def window(self) -> int | None:
-        """That of the first model; None if it is not known."""
+        """The window of the first model; None if it is not known."""
         served = self.models[0].served if self.models else None
         return served.context_window if served is not None else None
 
     @property
     def window_advice(self) -> str:
-        """How to get a window for the usual prompt and tools."""
+        """How to get a window that fits the usual prompt and tools."""
         server, served = self.server, self.models[0].served or ServedModel()
         return get_window_advice(
             self.kind,
@@ -82,7 +82,7 @@ class ServerReport(Struct, frozen=True):
 
     @property
     def tools_advice(self) -> str:
-        """How to get native calls from a server that was started without them."""
+        """How to get native tool calls from a server that was started without them."""
         served = self.models[0].served if self.models else None
         if self.kind != "vllm" or served is None or served.native_tools is not False:
             return ""
@@ -92,8 +92,8 @@ class ServerReport(Struct, frozen=True):
 async def inspect_local_servers(
     home: Path | None = None, env: Mapping[str, str] | None = None, *, measure: bool = False
 ) -> list[ServerReport]:
-    """Those that answer now. With `measure`, the first loaded model of each writes a few words.
-    Raises nothing."""
+    """Report the servers that answer. With `measure`, the first loaded model of each generates a
+    few words. Raises nothing."""
     home, env = resolve_home_and_env(home, env)
     profiles = _list_local_profiles(home)
     servers = await find_local_servers(env, profiles)
@@ -146,8 +146,8 @@ async def list_served_models(
     *,
     offline: bool = False,
 ) -> ModelList:
-    """As `list_models`, with the windows that local servers tell; of all local servers that answer
-    where no provider was chosen yet. Raises ConfigError."""
+    """List models like `list_models`, with the windows that local servers report; if no provider
+    was chosen yet, of all local servers that answer. Raises ConfigError."""
     home, env = resolve_home_and_env()
     try:
         profile = resolve_profile(provider, home, env)
@@ -192,8 +192,8 @@ def _list_models_of(report: ServerReport, catalog: ModelOverrides | None) -> Ite
 def _build_info(
     facts: ModelFacts | None, info: ModelInfo, profile: Profile, kind: str
 ) -> ModelInfo:
-    """The model as the server runs it; unknown if it does not say, or if the model is not loaded
-    and the server chooses a window then."""
+    """Build the model's facts as the server runs it; unknown if it does not report them, or if the
+    model is not loaded and the server chooses a window then."""
     served = facts.served if facts is not None else None
     if served is None or served.context_window is None:
         return structs.replace(info, is_known=False)

@@ -20,11 +20,11 @@ from joey.ports.extensions import Mcp
 
 
 class McpServerPool:
-    """What the tasks of one engine share of them."""
+    """The MCP resources that the tasks of one engine share."""
 
     def __init__(self, home: Path, env: Mapping[str, str]) -> None:
         from joey.tools.registry import (
-            ToolSetCache,  # all tools, which `joey mcp list` can do without
+            ToolSetCache,  # imports all tools, which `joey mcp list` does not need
         )
 
         self.tool_set_cache = ToolSetCache()
@@ -50,7 +50,7 @@ class McpServerPool:
 
 
 def list_mcp_config_problems(workspace: Path) -> tuple[str, ...]:
-    """What of the files that name servers cannot be used; nothing is read where there are none."""
+    """List problems of the files that name servers; reads nothing if there are none."""
     home, env = resolve_joey_home(os.environ), os.environ
     if not any(path.exists() for path in list_config_paths(home, workspace)):
         return ()

@@ -1,9 +1,9 @@
 """The choice of a task's model: its provider, address and key.
 
-A key is sent only where its owner sent it. An address counts as named by the user if it is in a
-profile, a variable or a flag, or if joey remembers, outside the task directory, that it was named
-for the task. An address that only the task directory names gets no key. One that a client names
-with a task gets the key that came with it and no other.
+A key is sent only to the address that its owner chose. An address counts as named by the user if it
+is in a profile, an environment variable or a flag, or if joey remembers, outside the task
+directory, that it was named for the task. An address that only the task directory names gets no
+key. An address that a client sends with a task gets the key sent with it and no other.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _CONFIGURATION_LABEL = Path("configuration")
 
 
 def open_model_catalog(home: Path) -> ModelCatalog | None:
-    """What files of the user say about models; None if there are no such files."""
+    """Open the user's files about models; None if there are none."""
     if not any((home / name).exists() for name in (MODELS_FILE, REFRESHED_MODELS_FILE)):
         return None
-    from joey.config.model_catalog import ModelCatalog  # most users have none of them
+    from joey.config.model_catalog import ModelCatalog  # most users have none
 
     return ModelCatalog(home)
 
 
 def list_catalogued_ids(provider: str, catalog: ModelCatalog | None) -> tuple[str, ...]:
-    """Models of a provider that are known by name. Raises ConfigError."""
+    """List a provider's models that are known by name. Raises ConfigError."""
     kind = find_provider_spec(provider)
     others = () if catalog is None else catalog.list_ids(kind.name)
     return tuple(dict.fromkeys((*list_model_ids(kind.name), *others)))
@@ -71,7 +71,7 @@ StoredModel = ModelRoute | TaskMetadata
 
 
 class ModelFlags(Struct, frozen=True, kw_only=True):
-    """What flags say about the model."""
+    """The command-line flags about the model."""
 
     provider: str | None = None
     model: str | None = None
@@ -79,7 +79,7 @@ class ModelFlags(Struct, frozen=True, kw_only=True):
     profile: str | None = None
 
     def choose_profile(self, profiles: Profiles, env: Mapping[str, str]) -> Profile:
-        """The profile that these flags mean, complete. Raises ConfigError."""
+        """Return the complete profile that these flags select. Raises ConfigError."""
         flags = structs.asdict(self)
         if self.provider is not None:
             flags["provider"] = PROVIDER_ALIASES.get(self.provider, self.provider)
@@ -103,8 +103,8 @@ def choose_model(
     env: Mapping[str, str],
     secrets: TaskSecrets | None = None,
 ) -> ModelChoice:
-    """The model that flags and files ask for; a task that is resumed stays with its own unless the
-    flags name another. Raises ConfigError."""
+    """Choose the model that flags and files ask for; a resumed task keeps its own unless the flags
+    name another. Raises ConfigError."""
     by_user = flags != ModelFlags()
     if previous is not None and not (flags.provider or flags.base_url or flags.profile):
         return _choose_previous_model(
@@ -116,7 +116,7 @@ def choose_model(
         and is_address_alone
         and is_same_address(flags.base_url, previous.base_url)
     ):
-        # The address of before gets no key of a profile that was made for another.
+        # The earlier address gets no key of a profile made for another one.
         profiles = Profiles()
         provider, model = previous.provider or None, flags.model or previous.model or None
         flags = structs.replace(flags, provider=provider, model=model)
@@ -141,7 +141,8 @@ def choose_model_with_key(
     env: Mapping[str, str],
     secrets: TaskSecrets | None = None,
 ) -> ModelChoice:
-    """As `choose_model`, with this key, if any, in place of the user's own. Raises ConfigError."""
+    """Choose a model like `choose_model`, with this key, if any, instead of the user's own. Raises
+    ConfigError."""
     if not key:
         return choose_model(flags, previous, profiles, env, secrets)
     names_none = not (flags.provider or flags.base_url or flags.profile)
@@ -172,11 +173,11 @@ def _guess_provider(key: str) -> str | None:
 def build_stored_route(
     chosen: Profile, profiles: Profiles, base_url: str | None, *, by_user: bool
 ) -> ModelRoute:
-    """An address from a flag or a profile stays with the task; one from the environment may
-    change with it."""
+    """Build the route to store: an address from a flag or a profile stays with the task; one from
+    the environment may change with it."""
     known = profiles.profiles.get(chosen.name)
     name = ""
-    # A profile that flags or variables made up has the usual name too, but not the key.
+    # A profile built from flags or variables has the default name too, but not the key.
     if known and chosen.provider == known.provider and known.api_key in (None, chosen.api_key):
         name, base_url = chosen.name, base_url or known.base_url
     return structs.replace(
@@ -185,7 +186,7 @@ def build_stored_route(
 
 
 def find_key_source(profile: Profile, env: Mapping[str, str]) -> str:
-    """The variable that the key of a complete profile came from; empty: none."""
+    """Return the variable that the key of a complete profile came from, or ""."""
     kind = find_provider_spec(profile.provider)
     named = (name for name in kind.key_variables if env.get(name, "").strip() == profile.api_key)
     return next(named, "")
@@ -254,7 +255,7 @@ def _choose_with_secrets(
     if secrets.profile in profiles.profiles:
         flags = structs.replace(flags, provider=None, profile=secrets.profile)
     elif secrets.base_url is not None:
-        profiles = Profiles()  # an address without a profile of its own gets nobody's key
+        profiles = Profiles()  # an address without its own profile gets no key
     chosen = flags.choose_profile(profiles, env)
     route = build_stored_route(chosen, profiles, secrets.base_url, by_user=by_user)
     chosen = structs.replace(chosen, headers={**chosen.headers, **secrets.headers})
@@ -281,7 +282,7 @@ def _find_flags_for_address(
     profiles: Profiles,
     env: Mapping[str, str],
 ) -> tuple[ModelFlags, Profiles]:
-    """How the user has named the address that a task folder names. Raises UntrustedAddressError."""
+    """Find how the user named the address in a task directory. Raises UntrustedAddressError."""
     for profile in (*filter(None, (known,)), *profiles.profiles.values()):
         if profile.provider == provider and is_same_address(profile.base_url, address):
             return ModelFlags(model=model, profile=profile.name), profiles
@@ -295,14 +296,15 @@ def _find_flags_for_address(
 
 
 def choose_user_model(name: str | None, profiles: Profiles, env: Mapping[str, str]) -> ModelChoice:
-    """The profile of this name, else what the user's files and variables choose. Raises
-    ConfigError."""
+    """Return the profile of this name, or the one that the user's files and variables choose.
+    Raises ConfigError."""
     chosen = ModelFlags(profile=name).choose_profile(profiles, env)
     return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=name is not None))
 
 
 def build_client_choice(name: str, fields: Mapping[str, Any]) -> ModelChoice | None:
-    """To lay a client's fields over, where neither files nor variables choose anything."""
+    """Build an empty choice for a client's fields, for when neither files nor variables choose a
+    model."""
     if not fields.keys() & {"provider", "baseUrl", *_KEY_FIELDS}:
         return None
     profile = Profile(name=name, provider=fields.get("provider", Profile().provider))
@@ -316,12 +318,12 @@ def choose_resumed_model(
     profiles: Profiles,
     env: Mapping[str, str],
 ) -> ModelChoice:
-    """To lay a client's fields over, for a task that there is already: its own model. Raises
+    """Choose the model of an existing task, as the base for a client's fields. Raises
     ConfigError."""
     try:
         return choose_model(ModelFlags(), previous, profiles, env, secrets)
     except ConfigError:
-        # A key alone does not tie the address that the task folder names.
+        # A key alone does not make the task directory's address trusted.
         needed = _KEY_FIELDS if previous.base_url is None else ("baseUrl",)
         if fields.keys().isdisjoint(needed):
             raise
@@ -332,8 +334,7 @@ def choose_resumed_model(
 def apply_client_fields(
     base: ModelChoice, fields: Mapping[str, Any], env: Mapping[str, str]
 ) -> ModelChoice:
-    """A choice with the fields of a profile, by our names, that a client gives for one task. Raises
-    ConfigError."""
+    """Apply the profile fields that a client sends for one task. Raises ConfigError."""
     provider = fields.get("provider", base.profile.provider)
     if provider != base.profile.provider:
         base = _choose_other_provider(provider, base.profile.name, fields, env)
@@ -346,7 +347,7 @@ def apply_client_fields(
     has_key = not fields.keys().isdisjoint(_KEY_FIELDS)
     is_elsewhere = "baseUrl" in fields and not is_same_address(given.base_url, here)
     if is_elsewhere:
-        # Nothing of the user's goes there.
+        # None of the user's keys goes there.
         given = structs.replace(
             given,
             api_key=fields.get("apiKey"),
@@ -371,19 +372,19 @@ def apply_client_fields(
 def _choose_other_provider(
     provider: str, name: str, fields: Mapping[str, Any], env: Mapping[str, str]
 ) -> ModelChoice:
-    """Another provider than the user's: with a key from the environment, if there is one."""
+    """Choose a provider other than the user's, with a key from the environment if there is one."""
     profiles, model = Profiles(), fields.get("model")
     try:
         chosen = ModelFlags(provider=provider, model=model).choose_profile(profiles, env)
     except ConfigError:
-        # One that does not exist is an error, whatever key the client gives.
+        # A missing profile is an error, whatever key the client sends.
         find_provider_spec(provider)
         chosen = Profile(name=name, provider=provider)
     return ModelChoice(chosen, build_stored_route(chosen, profiles, None, by_user=True))
 
 
 def apply_tuning(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
-    """The profile with what a client gave for the task. Raises ConfigError."""
+    """Apply the tuning that a client sent for the task. Raises ConfigError."""
     given = {encoded: tuning[encoded] for encoded in _TUNING_FIELDS.values() if encoded in tuning}
     read = convert_document(given, Profile, _CONFIGURATION_LABEL)
     changes = {
@@ -393,12 +394,12 @@ def apply_tuning(profile: Profile, tuning: Mapping[str, Any]) -> Profile:
 
 
 def is_local_provider(name: str) -> bool:
-    """Whether it runs on the user's own machine, and charges nothing."""
+    """Whether the provider runs on the user's own machine, free of charge."""
     return find_provider_spec(name).is_local
 
 
 def require_known_price(profile: Profile, limits: Limits, home: Path) -> None:
-    """A budget that cannot be kept is refused before anything is spent."""
+    """Reject a budget that cannot be enforced before anything is spent."""
     if limits.max_cost is None or find_provider_spec(profile.provider).is_local:
         return
     if resolve_model(profile, open_model_catalog(home)).prices is None:

@@ -1,6 +1,6 @@
 """Refresh of the model catalogue from a document in the format of models.dev.
 
-The document is read and checked whole before anything is stored, and stored apart from the user's
+The whole document is checked before anything is stored. It is stored apart from the user's
 `models.json`, which it never replaces.
 """
 
@@ -72,9 +72,10 @@ async def refresh_models(
     url: str | None,
     report_progress: Callable[[int], None],
 ) -> RefreshReport:
-    """From `url`, else from the address in the settings. `report_progress` is called with the
-    number of bytes so far. Raises ConfigError: there is no address, or the file cannot be written;
-    UserError: the document cannot be fetched or understood; nothing is changed then."""
+    """Refresh the catalogue from `url`, or from the address in the settings. `report_progress` is
+    called with the number of bytes so far. Raises ConfigError if there is no address or the file
+    cannot be written, UserError if the document cannot be fetched or parsed; then nothing is
+    changed."""
     home, env = resolve_home_and_env()
     url = url or load_settings(home).model_catalog_url
     if not url:
@@ -129,7 +130,8 @@ def _explain_status(source: str, status: int, location: str | None) -> str:
 
 
 def _parse_document(data: bytes, source: str) -> dict[str, _StoredProvider]:
-    """The models of the providers that exist here, by their names here. Raises UserError."""
+    """Parse the models of providers that joey supports, by joey's provider names. Raises
+    UserError."""
     document = _decode(data, dict[str, Raw], source)
     found: dict[str, _StoredProvider] = {}
     for kind in PROVIDER_SPECS:
@@ -161,7 +163,7 @@ def _decode(data: bytes | Raw, kind: type[T], source: str, place: str = "") -> T
 
 
 def _load(home: Path) -> _RefreshedModels:
-    """Those of the last refresh; none if there are none that can be read."""
+    """Load the models of the last refresh; empty if none can be read."""
     try:
         with open_regular_file(home / REFRESHED_MODELS_FILE) as file:
             return msgspec.json.decode(file.read(), type=_RefreshedModels)
@@ -170,7 +172,7 @@ def _load(home: Path) -> _RefreshedModels:
 
 
 def _save(home: Path, models: _RefreshedModels) -> None:
-    """Replaces the file atomically. Raises ConfigError."""
+    """Replace the file atomically. Raises ConfigError."""
     path = home / REFRESHED_MODELS_FILE
     try:
         make_private_directory(home)
@@ -197,7 +199,7 @@ def _compare(before: _RefreshedModels, after: _RefreshedModels) -> RefreshReport
 
 
 def _list_prices(models: _RefreshedModels) -> dict[str, Prices | None]:
-    """By provider and model, without their dates."""
+    """Return prices by provider and model, without their dates."""
     return {
         f"{provider}/{name}": None if entry.cost is None else entry.cost.to_prices("")
         for provider, stored in models.providers.items()

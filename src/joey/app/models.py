@@ -1,7 +1,7 @@
 """Model discovery: models of the catalogue, of a provider's server, of local model servers.
 
-A local server counts only if it lists its models as its API promises: many other programs listen on
-ports 8000 and 8080.
+A server counts as local only if it lists its models as its API specifies: many other programs
+listen on ports 8000 and 8080.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ CATALOGUE_SOURCE, SERVER_SOURCE = "catalogue", "server"
 
 
 def find_prices(profile: Profile) -> Prices | None:
-    """What the model of a profile costs by the catalogue; None: that is not known, or nothing."""
+    """Return the catalogue's prices of a profile's model; None if unknown or free."""
     home, _ = resolve_home_and_env()
     return resolve_model(profile, open_model_catalog(home)).prices
 
@@ -94,8 +94,8 @@ async def list_models(
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> ModelList:
-    """Of the provider that a task would talk to, unless one is named. Raises ConfigError: there is
-    no such provider, or none was ever chosen."""
+    """List the models of a provider, by default the one that a task would use. Raises ConfigError
+    if there is no such provider, or none was ever chosen."""
     home, env = resolve_home_and_env(home, env)
     profile = resolve_profile(provider, home, env)
     kind = find_provider_spec(profile.provider)
@@ -130,11 +130,11 @@ async def list_models(
 async def list_profile_models(
     profile: Profile,
 ) -> list[str]:
-    """Those of the server that a complete profile leads to, and those of the catalogue, unless it
-    is at an address of its own and lists what it has."""
+    """List the models of a complete profile's server and of the catalogue; only the server's if it
+    has a custom address and lists its models."""
     home, env = resolve_home_and_env()
     offered: list[str] = []
-    with suppress(UserError):  # a request will say what is wrong
+    with suppress(UserError):  # a request will report the error
         offered = await fetch_offered_models(profile, env)
     if offered and profile.base_url is not None:
         return offered
@@ -145,8 +145,7 @@ async def list_profile_models(
 
 
 def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) -> Profile:
-    """The profile that would be used, whether or not a model is named in it yet. Raises
-    ConfigError."""
+    """Return the profile that would be used, with or without a model. Raises ConfigError."""
     name = None if provider is None else find_provider_spec(provider).name
     profiles = load_profiles(home)
     try:
@@ -155,7 +154,7 @@ def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) ->
         if name is None:
             raise
     try:
-        # Of a local server, which has no usual model, at least the address is known.
+        # A local server has no default model, but its address is known.
         found = ModelFlags(provider=name, model="any").choose_profile(profiles, env)
         return structs.replace(found, model="")
     except ConfigError:
@@ -165,8 +164,8 @@ def resolve_profile(provider: str | None, home: Path, env: Mapping[str, str]) ->
 async def fetch_offered_models(
     profile: Profile, env: Mapping[str, str], route: ModelRoute | None = None
 ) -> list[str]:
-    """What the profile's server says that it has. Raises UserError: it cannot be reached, does not
-    accept the key, or does not say."""
+    """Fetch the models that the profile's server lists. Raises UserError if it cannot be reached,
+    does not accept the key, or lists none."""
     answer = await request_models(profile, env, REQUEST_TIMEOUT_S)
     _require_accepted_key(answer, profile, env, route)
     names = parse_model_names(answer)
@@ -193,8 +192,8 @@ def _require_accepted_key(
 async def request_models(
     profile: Profile, env: Mapping[str, str], seconds: float
 ) -> HttpGetResponse:
-    """The cheapest thing that one can ask a service: it costs nothing, and checks the key. Raises
-    ProviderError, ConfigError."""
+    """Request the list of models: the cheapest request that checks a key. Raises ProviderError,
+    ConfigError."""
     kind = find_provider_spec(profile.provider)
     if kind.login:
         return await _reach_cloud(profile, env, seconds)
@@ -207,8 +206,8 @@ async def request_models(
 
 
 async def _reach_cloud(profile: Profile, env: Mapping[str, str], seconds: float) -> HttpGetResponse:
-    """Whether a cloud can be reached; without a login, any answer shows that. Raises ProviderError;
-    ConfigError: it also lacks its library, or an address, region or project."""
+    """Check that a cloud can be reached; without a login, any answer shows that. Raises
+    ProviderError, or ConfigError if its library, address, region or project is missing."""
     provider = make_provider(profile, HttpClient(environ=env))
     address = profile.base_url or f"https://{provider.address}"
     status = (await http_get(address, env, seconds)).status
@@ -218,9 +217,9 @@ async def _reach_cloud(profile: Profile, env: Mapping[str, str], seconds: float)
 async def find_missing_endpoint(
     profile: Profile, env: Mapping[str, str], seconds: float = REQUEST_TIMEOUT_S
 ) -> str | None:
-    """Where a task would send its words, if a look there finds nothing; else None. To look is not
-    what a service expects, so this proves nothing; most say so, and thereby that they are there.
-    Raises ProviderError, ConfigError."""
+    """Return the URL that tasks would use if a GET request finds nothing there, else None. Services
+    do not expect GET there, so this proves nothing; most answer with an error that shows the URL
+    exists. Raises ProviderError, ConfigError."""
     url = build_endpoint_url(find_provider_spec(profile.provider), profile.base_url)
     status = (await http_get(url, env, seconds, build_service_headers(profile))).status
     return url if status == HTTP_NOT_FOUND else None
@@ -260,7 +259,7 @@ class LocalServer(Struct, frozen=True):
 
     @property
     def missing_model_hint(self) -> str:
-        """What to do where it has no model to use; empty: it has."""
+        """What to do if it has no model to use; empty if it has one."""
         if self.is_loading:
             return f"{self.provider} at {self.base_url} is still loading its model."
         if self.models:
@@ -270,7 +269,7 @@ class LocalServer(Struct, frozen=True):
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What to write on the command line to use it."""
+        """Command-line flags that select it."""
         place = ("--profile", self.profile) if self.profile else ("--provider", self.provider)
         return (*place, "-m", self.models[0] if self.models else "NAME")
 
@@ -278,8 +277,8 @@ class LocalServer(Struct, frozen=True):
 async def find_local_servers(
     env: Mapping[str, str], profiles: Iterable[Profile] = ()
 ) -> list[LocalServer]:
-    """Those that answer now, in the order of the list of providers; then those at the addresses of
-    the profiles. Raises nothing."""
+    """Find the servers that answer: those of the provider list in its order, then those of the
+    profiles. Raises nothing."""
     places = []
     for kind in LOCAL_PROVIDERS:
         url = find_base_url(kind, env) or kind.base_url
@@ -295,11 +294,11 @@ async def _probe_local_server(place: Profile, env: Mapping[str, str]) -> LocalSe
     try:
         return await _ask_local_server(place, env, LOCAL_TIMEOUT_S)
     except UserError:
-        return None  # nobody is there: the usual case
+        return None  # no server is running: the usual case
 
 
 async def _ask_local_server(place: Profile, env: Mapping[str, str], seconds: float) -> LocalServer:
-    """Raises UserError: it does not answer, or not as such a server does."""
+    """Query a server. Raises UserError if it does not answer, or not as such a server does."""
     base = (place.base_url or find_provider_spec(place.provider).base_url).rstrip("/")
     root = base.removesuffix("/v1")
     is_ollama = place.provider == "ollama"
@@ -316,7 +315,7 @@ async def _ask_local_server(place: Profile, env: Mapping[str, str], seconds: flo
 
 
 def _choose_chat_models(names: Sequence[str]) -> tuple[str, ...]:
-    """Those that can chat, as far as names tell; all of them if none can."""
+    """Return the models that can chat, as far as their names tell; all if none can."""
     chat = tuple(name for name in names if _EMBEDDING_MODEL_RE.search(name) is None)
     return chat or tuple(names)
 
@@ -324,8 +323,8 @@ def _choose_chat_models(names: Sequence[str]) -> tuple[str, ...]:
 async def ask_named_server(
     flags: ModelFlags,
 ) -> LocalServer:
-    """The server that the flags or the active profile name, with its models. Raises NoModelError:
-    they name none; UserError: it does not answer."""
+    """Return the server that the flags or the active profile name, with its models. Raises
+    NoModelError if they name none, UserError if it does not answer."""
     home, env = resolve_home_and_env()
     profiles = load_profiles(home)
     profile = structs.replace(flags, model="any").choose_profile(profiles, env)
@@ -352,7 +351,7 @@ async def ask_named_server(
 def parse_model_names(
     answer: HttpGetResponse, group: str = "data", name: str = "id"
 ) -> list[str] | None:
-    """Names in an answer such as `{"data": [{"id": "a"}]}`; None for any other."""
+    """Parse the names in an answer such as `{"data": [{"id": "a"}]}`; None for any other answer."""
     payload: Any = answer.json
     entries = payload.get(group) if answer.status == 200 and isinstance(payload, dict) else None
     if not isinstance(entries, list):
@@ -373,7 +372,7 @@ class KnownProvider(Struct, frozen=True):
 
 
 def list_known_providers(env: Mapping[str, str]) -> tuple[KnownProvider, ...]:
-    """Without clouds, which need more than a key."""
+    """List the providers except clouds, which need more than a key."""
     found = []
     for kind in PROVIDER_SPECS:
         if kind.login:
@@ -405,7 +404,7 @@ class HttpGetResponse(Struct, frozen=True):
 
     @property
     def json(self) -> object:
-        """What it says; None when that is no JSON."""
+        """The body as JSON; None if it is not JSON."""
         try:
             return msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -415,8 +414,9 @@ class HttpGetResponse(Struct, frozen=True):
 async def http_get(
     url: str, env: Mapping[str, str], seconds: float, headers: Mapping[str, str] | None = None
 ) -> HttpGetResponse:
-    """The answer to GET. Raises ProviderError: nobody there, no such name, no trust, too slow, or
-    no HTTP; ConfigError: the address, or a proxy's in the environment, is not one."""
+    """Send a GET request. Raises ProviderError if there is no answer, no such name, no trusted
+    certificate, a timeout or invalid HTTP, ConfigError if the address, or that of a proxy in the
+    environment, is invalid."""
     client = HttpClient(connect_timeout=seconds, environ=env)
     try:
         async with asyncio.timeout(seconds):

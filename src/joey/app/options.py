@@ -76,7 +76,7 @@ UNATTENDED_COMMAND_TIMEOUT_S = 600
 
 
 class PermissionFlags(Struct, frozen=True, kw_only=True):
-    """The flags of a run about permissions; `make_options` takes the same."""
+    """The permission flags of a run; `make_options` takes the same."""
 
     yes: bool = False
     require_approval: bool = False
@@ -88,9 +88,9 @@ class PermissionFlags(Struct, frozen=True, kw_only=True):
     add_dirs: tuple[str | Path, ...] = ()
 
     def apply_to(self, settings: Settings) -> Settings:
-        """Flags over settings: `--deny` always counts, `--require-approval` beats `--yes`. How far
-        files are reached with `--yes` is the matter of `FileScope`: beyond that, and for protected
-        files, the user's own settings decide."""
+        """Apply the flags to the settings: `--deny` always counts, `--require-approval` overrides
+        `--yes`. With `--yes`, `FileScope` decides which files can be reached: beyond that, and for
+        protected files, the user's own settings decide."""
         settings = structs.replace(
             settings, denied_commands=(*settings.denied_commands, *self.deny)
         )
@@ -156,8 +156,8 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
     record: bool = False,
     api_key: str | None = None,
 ) -> ResolvedTaskOptions:
-    """What flags and files ask for. A resumed task stays with the model of `earlier` unless
-    flags name another; `secrets` are those of one that is not on disk. Raises UserError."""
+    """Build the options that flags and files ask for. A resumed task keeps the model of `earlier`
+    unless flags name another; `secrets` are those of an ephemeral task. Raises UserError."""
     (home, env), workspace = resolve_home_and_env(home, env), resolve_workspace(workspace)
     permissions = PermissionFlags(
         yes=yes,
@@ -207,9 +207,8 @@ def _choose_run_model(
 def resolve_options(
     options: TaskOptions, stored: StoredTaskState, home: Path, env: Mapping[str, str]
 ) -> ResolvedTaskOptions:
-    """The options with what they leave out: what the task remembers, else what files and variables
-    say. The settings are as strict as the project wants them. Raises ConfigError,
-    WorkspaceError."""
+    """Fill in missing options from what the task remembers, then from files and variables. The
+    project's restrictions tighten the settings. Raises ConfigError, WorkspaceError."""
     workspace = _choose_workspace(options, stored, home, env)
     settings = load_settings(home) if options.settings is None else options.settings
     secrets = stored.secrets or options.secrets
@@ -227,7 +226,7 @@ def resolve_options(
         settings = resolve_reopened_settings(settings, given, private)
     previous = stored.route
     if previous and (previous.provider, previous.model) == (profile.provider, profile.model):
-        # Anything can be in an extra body, and a task folder may come from elsewhere.
+        # An extra body can hold anything, and a task directory may come from elsewhere.
         kept = {k: v for k, v in stored.configuration.items() if k != "extraBody"}
         profile = apply_tuning(profile, {**kept, **options.configuration})
     if settings.profile_thresholds:  # by name or, as Roo has them, by id
@@ -235,7 +234,7 @@ def resolve_options(
         thresholds = {names(key): value for key, value in settings.profile_thresholds.items()}
         settings = structs.replace(settings, profile_thresholds=thresholds)
     if previous and previous.is_explicit:
-        route = structs.replace(route, is_explicit=True)  # once chosen for the task, it stays so
+        route = structs.replace(route, is_explicit=True)  # kept once chosen for the task
     restrictions = read_project_restrictions(LocalFiles(workspace), home, env)
     origin = options.network_origin or NetworkOrigin(is_pinned=options.settings is not None)
     restrict = partial(_restrict, restrictions, options.restrict_settings)
@@ -255,7 +254,8 @@ def resolve_options(
 
 
 async def add_result_schema(options: ResolvedTaskOptions, document: object) -> ResolvedTaskOptions:
-    """The options with a JSON schema for the result; raises ConfigError if it cannot be used."""
+    """Return the options with a JSON schema for the result. Raises ConfigError if it cannot be
+    used."""
     schema = await IsolatedSchemaValidator().check_schema(document)
     return structs.replace(options, result_schema=schema)
 
@@ -272,12 +272,12 @@ def _choose_workspace(
 
 
 def collect_settings_warnings() -> tuple[str, ...]:
-    """What of the settings is not used because it is not known, or does not exist."""
+    """Collect warnings about settings that are unknown or name something that does not exist."""
     home, _ = resolve_home_and_env()
     try:
         about_profiles = load_profiles(home).missing_active_warning
     except ConfigError:
-        about_profiles = ""  # whoever chooses a model hears what is wrong with the file
+        about_profiles = ""  # commands that choose a model report errors in the file
     return (*filter(None, (about_profiles,)), *describe_unknown_settings(home))
 
 
@@ -310,8 +310,9 @@ def _restrict(
 
 
 def check_stored_workspace(directory: Path, home: Path, env: Mapping[str, str]) -> Path:
-    """The workspace that a task folder names, which may come from elsewhere: one that holds keys or
-    start-up files of the user's counts only where the user is. Raises WorkspaceError."""
+    """Check the workspace that a task directory names, which may come from elsewhere: a directory
+    with the user's keys or start-up files is accepted only if the user is in it. Raises
+    WorkspaceError."""
     real = Path(os.path.realpath(directory))
     user_home, joey_directory = (
         Path(os.path.realpath(each)) for each in (resolve_user_home(env), home)
@@ -357,8 +358,8 @@ def apply_configuration(
     env: Mapping[str, str] | None = None,
     home: Path | None = None,
 ) -> ResolvedTaskOptions:
-    """The options of a new task with these laid over them; what is denied stays denied. Raises
-    ConfigError: naming the key that does not fit."""
+    """Apply a client's configuration to the options of a new task; denied rules stay denied. Raises
+    ConfigError, which names the invalid key."""
     home, env = resolve_home_and_env(home, env)
     parsed = _split_client_configuration(values, home)
     settings = _overlay_settings(options.settings, parsed, options.workspace, home, env)
@@ -376,8 +377,8 @@ def apply_configuration(
 def build_new_options(
     workspace: Path, limits: Limits, values: dict[str, Any], home: Path, env: Mapping[str, str]
 ) -> ResolvedTaskOptions:
-    """Options of a new task: the user's files with these laid over them. Raises ConfigError: naming
-    the key that does not fit."""
+    """Build the options of a new task from the user's files and this configuration. Raises
+    ConfigError, which names the invalid key."""
     user_settings = load_settings(home)
     parsed = _split_client_configuration(values, home)
     settings = _overlay_settings(user_settings, parsed, workspace, home, env)
@@ -415,7 +416,7 @@ def build_resume_options(
     home: Path,
     env: Mapping[str, str],
 ) -> TaskOptions:
-    """Options for opening a task again, with these laid over its own. Raises ConfigError."""
+    """Build the options for reopening a task with this configuration. Raises ConfigError."""
     parsed = _split_client_configuration(values, home)
     preferences = ConfigStore(home)
     user_settings = preferences.load_settings()
@@ -499,7 +500,7 @@ def _apply_model_choice(
     home: Path,
     env: Mapping[str, str],
 ) -> _Options:
-    """The options with this model, as the client's keys change it."""
+    """Apply the chosen model and the client's keys to the options."""
     if parsed.profile_keys:
         fields = convert_client_fields(parsed.profile_keys, choice.profile.provider)
         choice = apply_client_fields(choice, fields, env)
@@ -520,8 +521,8 @@ def _apply_model_choice(
 def make_inspect_options(
     workspace: str, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> ResolvedTaskOptions:
-    """Nobody is asked for a key, and nothing is started: the model is never talked to, and what the
-    task remembers of its own stays. Raises ConfigError."""
+    """Build options that ask for no key and start nothing: the model is never used, and what the
+    task stores stays unchanged. Raises ConfigError."""
     quiet = structs.replace(
         load_settings(resolve_home_and_env(home, env)[0]),
         mcp_enabled=False,

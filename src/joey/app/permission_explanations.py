@@ -1,8 +1,8 @@
 """Explanations of permission decisions.
 
 The tools state their claims as they do in a task, and the same policy judges them. Nothing in the
-workspace is run and nothing is written: no task directory, no index, no file in the user's home.
-What a sandbox can confine is probed before the first command by joey's own canary.
+workspace is run, and nothing is written: no task directory, no index, no file in the user's home.
+Before the first command, joey's own canary probes what a sandbox can confine.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class PermissionExplanation(Struct, frozen=True):
 
 
 class PermissionExplainer:
-    """Of one workspace, with one user's settings. Raises ConfigError, WorkspaceError."""
+    """Explains permission decisions for one workspace and one user's settings. Raises ConfigError,
+    WorkspaceError."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class PermissionExplainer:
         self._context = _build_context(directory, home, env, self.settings, scope, mode)
 
     async def explain_command(self, line: str, cwd: str | None = None) -> PermissionExplanation:
-        """`cwd` is the directory to run it in, when that is not the workspace."""
+        """Explain a command; `cwd` is the directory to run it in, if not the workspace."""
         arguments = {"command": line} if cwd is None else {"command": line, "cwd": cwd}
         try:
             claims = await self._prepare_claims("execute_command", arguments)
@@ -91,7 +92,8 @@ class PermissionExplainer:
         return self.explain_claims(claims)
 
     async def explain_write(self, path: str) -> PermissionExplanation:
-        """Tools that write claim the file alone; what would be written makes no difference."""
+        """Explain a write. Tools that write only claim the file; the content makes no
+        difference."""
         try:
             tool = self._find_allowed_tool("write_to_file", {"path": path})
             claims = (Claim(Access.WRITE, path=self.resolve_path(path)),)
@@ -103,8 +105,8 @@ class PermissionExplainer:
         return structs.replace(self.explain_claims(claims), protected=protected)
 
     async def _check_regular_file(self, resolved: ResolvedPath) -> None:
-        """Raises ToolError, as reading and writing would: it is a pipe, a socket or a device, or
-        links that lead in a circle."""
+        """Check that a path is a regular file. Raises ToolError, as reading and writing would, for
+        a pipe, a socket, a device or a symlink loop."""
         if not resolved.is_inside:
             return
         found = await self._context.files.stat(resolved)
@@ -112,7 +114,7 @@ class PermissionExplainer:
             raise ToolError(f"{resolved.display_path} is not a regular file.")
 
     def resolve_path(self, path: str) -> ResolvedPath:
-        """Raises ToolError."""
+        """Resolve a path. Raises ToolError."""
         return resolve_visible_path(self._context, path)
 
     async def _prepare_claims(self, name: str, arguments: dict[str, Any]) -> tuple[Claim, ...]:

@@ -1,7 +1,7 @@
 """Overview of the permissions of a task: each kind of call, its decision, rule and source.
 
-The policy itself is asked about a call of each kind, so that the overview cannot differ from it. A
-source is a file of the user, a flag, the project, or an answer given in the task.
+The policy itself judges a call of each kind, so the overview cannot differ from it. A source is a
+user's file, a flag, the project, or an answer given in the task.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class PermissionOverview:
     def _iter_rule_list_lines(
         self, field: str, subject: str, decision: Literal["allow", "deny"]
     ) -> Iterator[PermissionLine]:
-        """Those from the same place together."""
+        """Iterate over the lines of a rule list, grouped by source."""
         rule = _SETTING_BY_FIELD[field]
         by_source: dict[str, list[str]] = {}
         for entry in getattr(self._settings, field):
@@ -207,7 +207,7 @@ TASK_SOURCE = "for this task"
 
 
 class SettingSources:
-    """Of one workspace. Raises ConfigError, WorkspaceError."""
+    """Sources of settings in one workspace. Raises ConfigError, WorkspaceError."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class SettingSources:
         """Those of a task that would begin now."""
 
     def find_value_source(self, field: str, value: object) -> str:
-        """Where a field of the settings has this value from."""
+        """Find the source of a setting's value."""
         if getattr(self.settings, field) != value:
             return TASK_SOURCE
         if getattr(self._settings_with_flags, field) != value:
@@ -243,7 +243,7 @@ class SettingSources:
         )
 
     def find_entry_source(self, field: str, entry: str) -> str:
-        """Where a list of the settings has this entry from."""
+        """Find the source of an entry in a list setting."""
         if entry in getattr(self._user_settings, field):
             return self._settings_file
         if entry in getattr(self._settings_with_flags, field):

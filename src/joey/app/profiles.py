@@ -1,6 +1,6 @@
 """Profile administration, and the first profile of a new user.
 
-Keys go in and never come out: at most their last letters are shown.
+Keys can be set but not read back: at most their last characters are shown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MIN_PARTLY_MASKED_KEY_CHARS = 20
 
 
 class ProfileValue(Struct, frozen=True):
-    """One key of a profile, as it counts."""
+    """One key of a profile, with its effective value."""
 
     name: str
     value: Any
@@ -66,12 +66,13 @@ class ProfileAdmin:
 
     @property
     def active_profile_warning(self) -> str:
-        """What is wrong with the choice of the active one, and what to do. Raises ConfigError."""
+        """Describe a problem with the choice of the active profile, and what to do. Raises
+        ConfigError."""
         return self._config_store.load_profiles().missing_active_warning
 
     def repair_active_profile(self) -> str | None:
-        """Write down which profile is used, where the file names one that does not exist; its
-        name, or None when it has to be chosen by the user. Raises ConfigError."""
+        """Set the active profile if the file names one that does not exist. Return its name, or
+        None if the user has to choose. Raises ConfigError."""
         known = self._config_store.load_profiles()
         if known.missing_active_name is None or known.active_name not in known.profiles:
             return None
@@ -79,7 +80,7 @@ class ProfileAdmin:
         return known.active_name
 
     def list_profiles(self) -> dict[str, Profile]:
-        """Without their keys. Raises ConfigError."""
+        """List the profiles without their keys. Raises ConfigError."""
         known = self._config_store.load_profiles().profiles
         return {
             name: structs.replace(each, api_key=None, credentials={})
@@ -87,8 +88,8 @@ class ProfileAdmin:
         }
 
     def describe_profile(self, name: str | None = None) -> list[ProfileValue]:
-        """A profile as a task would get it; without a name, whatever would be used now. Raises
-        ConfigError: there is none of this name, or nothing was ever chosen."""
+        """Describe a profile as a task would use it; without a name, the one that would be used
+        now. Raises ConfigError if there is no such profile, or none was ever chosen."""
         profiles = self._config_store.load_profiles()
         if name is not None:
             self._check_exists(name)
@@ -118,15 +119,16 @@ class ProfileAdmin:
         return values
 
     def add(self, name: str, provider: str, **values: Any) -> None:
-        """Make a profile; the first one becomes the active one. Raises ConfigError: there is one of
-        this name, or it could not be used."""
+        """Add a profile; the first one becomes active. Raises ConfigError if the name is taken or
+        the profile could not be used."""
         self.check_new_profile(name, provider)
         given = {"provider": find_provider_spec(provider).name, **values}
         given = {key: value for key, value in given.items() if value}
         self._config_store.save_profile(name, given, activate=False, exists=False)
 
     def check_new_profile(self, name: str, provider: str) -> None:
-        """Raises ConfigError for what could not be added, before anybody is asked for a key."""
+        """Check a profile before a key is asked for. Raises ConfigError if it could not be
+        added."""
         if not name.strip() or not name.isprintable():
             raise ConfigError(f"{name!r} cannot be the name of a profile.")
         if name in self._config_store.load_profiles().profiles:
@@ -135,7 +137,7 @@ class ProfileAdmin:
         find_provider_spec(provider)
 
     def set_value(self, name: str, key: str, values: Sequence[str]) -> Any:
-        """Raises ConfigError; a key of a service is set by `set_api_key` alone."""
+        """Set a value. Raises ConfigError; an API key can only be set with `set_api_key`."""
         described = self.find_config_key(key)
         if described.name == API_KEY_FIELD:
             raise ConfigError(
@@ -162,7 +164,7 @@ class ProfileAdmin:
         self._config_store.save_profile(name, values, activate=False, exists=True)
 
     def unset_value(self, name: str, key: str) -> bool:
-        """Take a key out of a profile; False when it was not there. Raises ConfigError."""
+        """Remove a key from a profile; False if it was not set. Raises ConfigError."""
         entry = self._config_store.get_profile_entry(name)
         described = self.find_config_key(key).name
         written = get_api_key_field_name(entry) if described == API_KEY_FIELD else described
@@ -186,13 +188,13 @@ class ProfileAdmin:
         return describe_profile_keys()[find_key(name, describe_profile_keys(), "key of a profile")]
 
     def needs_api_key(self, provider: str) -> bool:
-        """Whether a profile of this provider could not be used without one. Raises ConfigError."""
+        """Whether a profile of this provider needs an API key. Raises ConfigError."""
         kind = find_provider_spec(provider)
         is_optional = kind.is_local or kind.login
         return not is_optional and find_api_key(kind, self._env) is None
 
     def is_local(self, provider: str) -> bool:
-        """Whether it is a server of the user's own, without keys. Raises ConfigError."""
+        """Whether the profile uses a local server without keys. Raises ConfigError."""
         return find_provider_spec(provider).is_local
 
     def _check_exists(self, name: str) -> None:
@@ -204,12 +206,12 @@ class ProfileAdmin:
 
 
 def mask_key(key: str) -> str:
-    """So much of a key that its owner knows which it is."""
+    """Mask a key but for the end, by which its owner recognizes it."""
     return f"…{key[-_UNMASKED_KEY_CHARS:]}" if len(key) >= _MIN_PARTLY_MASKED_KEY_CHARS else "…"
 
 
 def mask_value(key: str, value: Any) -> Any:
-    """A value without what is secret in it."""
+    """Mask the secret part of a value."""
     if key == API_KEY_FIELD:
         return mask_key(str(value))
     if key == CREDENTIALS_FIELD:
@@ -228,8 +230,8 @@ def _find_origin(
 
 
 def is_first_run(home: Path | None = None, env: Mapping[str, str] | None = None) -> bool:
-    """Whether nothing was ever chosen: no profile, and nothing in the environment that would do.
-    Raises ConfigError: what there is cannot be understood or used, so that nobody knows."""
+    """Whether no model was ever chosen: no profile, and no usable key or address in the
+    environment. Raises ConfigError if existing configuration cannot be parsed or used."""
     home, env = resolve_home_and_env(home, env)
     profiles = load_profiles(home)
     if profiles.profiles:
@@ -251,9 +253,8 @@ def save_first_profile(
     home: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Profile:
-    """Write a profile, make it the active one, and return it complete, as a task would get it.
-    Raises ConfigError: it could not be used (nothing is written then), or there is one of this
-    name."""
+    """Save a profile, activate it, and return it complete, as a task would use it. Raises
+    ConfigError if it could not be used (then nothing is written), or if the name is taken."""
     home, env = resolve_home_and_env(home, env)
     kind = find_provider_spec(provider)
     key = None if key is None else parse_pasted_key(key)
@@ -269,7 +270,8 @@ def save_first_profile(
 def save_server_profile(
     server: LocalServer, model: str | None = None, *, env: Mapping[str, str] | None = None
 ) -> Profile:
-    """As `save_first_profile`, of a server that was found; by default with its first model."""
+    """Save the profile of a server that was found, by default with its first model; see
+    `save_first_profile`."""
     usual = find_provider_spec(server.provider).base_url
     return save_first_profile(
         provider=server.provider,
@@ -280,8 +282,8 @@ def save_server_profile(
 
 
 def parse_pasted_key(text: str) -> str:
-    """A key as it is pasted, without what came along. Raises ConfigError: it cannot be one; the
-    text does not repeat it."""
+    """Parse a pasted key, without surrounding text. Raises ConfigError if it cannot be one; the
+    message does not repeat it."""
     key = text.strip().strip("\"'")
     if not key:
         raise ConfigError("The key is empty.")

@@ -39,9 +39,9 @@ async def preview_prompt(
     mode: str | None = None,
     protocol: ToolProtocol | None = None,
 ) -> PromptPreview:
-    """What a conversation in this workspace would begin with, MCP servers and custom tools
-    included; for a model that nothing is known about if none is chosen. Raises ConfigError: also if
-    flags name a server and no model; WorkspaceError."""
+    """Preview the start of a conversation in this workspace, with MCP servers and custom tools; for
+    an unknown model if none is chosen. Raises ConfigError, also if flags name a server but no
+    model, and WorkspaceError."""
     home, env = resolve_home_and_env()
     has_model = True
     try:

@@ -1,4 +1,4 @@
-"""Setup of a provider: the page where its keys are made, the check of a key, the profile for it."""
+"""Setup of a provider: its page for creating keys, the check of a key, the profile for it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class KeyCheck(Struct, frozen=True):
 
 
 def takes_key(provider: str) -> bool:
-    """Whether a key gives access; some clouds know only logins."""
+    """Whether an API key gives access; some clouds only support logins."""
     kind = find_provider_spec(provider)
     return kind.is_local or bool(kind.key_variables)
 
@@ -78,8 +78,8 @@ async def check_key(
     *,
     env: Mapping[str, str] = os.environ,
 ) -> KeyCheck:
-    """Ask the service for its models, which costs nothing. Raises ConfigError: this is no key;
-    ProviderError: nothing answers at an address that the user has named."""
+    """Check a key by requesting the list of models, which is free. Raises ConfigError if the key is
+    rejected, ProviderError if an address that the user named does not answer."""
     profile = Profile(
         provider=provider, base_url=base_url, api_key=parse_pasted_key(key) if key else None
     )
@@ -104,15 +104,15 @@ async def check_key(
 
 
 def normalize_address(text: str) -> str:
-    """An address as a profile takes it: `localhost:1234` is `http://localhost:1234/v1`. Raises
-    ConfigError."""
+    """Normalize an address for a profile: `localhost:1234` becomes `http://localhost:1234/v1`.
+    Raises ConfigError."""
     url = text if "://" in text else f"http://{text}"
     return f"{url.rstrip('/')}/v1" if parse_url(url).path == "/" else url
 
 
 async def _request_with_key(profile: Profile, env: Mapping[str, str]) -> HttpGetResponse:
     if profile.provider == "openrouter" and profile.base_url is None:
-        # It lists its models to everyone.
+        # The list of models is public.
         url = f"{find_provider_spec(profile.provider).base_url}/key"
         headers = {"authorization": f"Bearer {profile.api_key}"}
         return await http_get(url, env, _TIMEOUT_S, headers)
@@ -122,8 +122,7 @@ async def _request_with_key(profile: Profile, env: Mapping[str, str]) -> HttpGet
 def save_provider_profile(
     *, provider: str, model: str = "", key: str | None = None, base_url: str | None = None
 ) -> str:
-    """Write a profile under a name that is free, make it the active one, and return its name.
-    Raises ConfigError."""
+    """Save a profile under an unused name, activate it, and return its name. Raises ConfigError."""
     if base_url == find_provider_spec(provider).base_url:
         base_url = None
     home, env = resolve_home_and_env()
@@ -138,8 +137,8 @@ def save_provider_profile(
 
 
 def replace_key(route: ModelRoute, base_url: str | None, key: str) -> None:
-    """Put a key in the place of the one that a task used: into its profile, or into a new one where
-    a variable had it. Raises ConfigError."""
+    """Replace the key that a task used: in its profile, or in a new one if the key came from a
+    variable. Raises ConfigError."""
     profiles = ProfileAdmin()
     if route.profile in profiles.list_profiles():
         profiles.set_api_key(route.profile, key)
@@ -152,8 +151,8 @@ def replace_key(route: ModelRoute, base_url: str | None, key: str) -> None:
 async def describe_small_window(
     profile: Profile, route: ModelRoute, *, env: Mapping[str, str] = os.environ
 ) -> str:
-    """What to change where a local server runs a model with a window in which no task fits. Raises
-    ConfigError: the profile is not complete."""
+    """Describe how to enlarge the window if a local server's is too small for any task. Raises
+    ConfigError if the profile is not complete."""
     http = HttpClient(environ=env)
     provider = make_provider(profile, http, route)
     try:

@@ -29,8 +29,8 @@ def write_recorded_task(
     force: bool,
     redactor: Callable[[str], str],
 ) -> None:
-    """Write the four files of a task into `directory`. Raises UserError or StoreError: there is
-    nothing to write, or it cannot be written there."""
+    """Write the four files of a task into `directory`. Raises UserError or StoreError if there is
+    nothing to write or the directory is not writable."""
     files = _encode_task(recordings, session, redactor)
     with translate_storage_errors(f"could not export session {session}", directory):
         if directory.exists() and not force and any(directory.iterdir()):
@@ -78,7 +78,7 @@ def _encode_task(
 
 
 def _build_request_row(turn: RecordedTurn, at: int) -> dict[str, Any]:
-    """What Roo's chat shows of a request: its tokens and its cost."""
+    """Build Roo's chat row for a request: its tokens and its cost."""
     facts: dict[str, Any] = {"cost": turn.cost or 0.0}
     if turn.usage is not None:
         facts |= {

@@ -27,7 +27,7 @@ _MAX_PAIRS = 400
 
 
 class RecordingReader:
-    """Reads one book; in any thread, one call at a time."""
+    """Reads one book; usable from any thread, one call at a time."""
 
     def __init__(self, home: Path) -> None:
         self._book = home / "proxy" / BOOK_FILE
@@ -81,7 +81,7 @@ class RecordingReader:
         )
 
     def _open(self) -> Book:
-        """Raises UserError: there is no book; looking creates none."""
+        """Open the book. Raises UserError if there is none; reading does not create one."""
         if not self._book.exists():
             raise UserError("nothing is recorded here yet")
         return open_filed_book(self._book)

@@ -1,6 +1,6 @@
 """Recording of the requests of joey's own tasks, into the book that `joey proxy` reads.
 
-Whatever goes wrong with it, a task continues: recording stops, and the task is told why, once.
+If recording fails, it stops, the task is told why once, and the task continues.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STATES = {
 
 
 class TaskRequestRecorder:
-    """Records for all tasks of one engine. The book is opened with the first request, in a thread,
+    """Records for all tasks of one engine. The book is opened at the first request, in a thread,
     since other processes may be writing to it."""
 
     def __init__(self, home: Path) -> None:
@@ -44,8 +44,8 @@ class TaskRequestRecorder:
         self.failure = ""
 
     def add_profile(self, profile: Profile) -> None:
-        """Its keys are masked in bodies as well, whatever field they are in: the model may have
-        read them in a file."""
+        """Add a profile whose keys are masked in any field of a body: the model may have read them
+        in a file."""
         secrets = (profile.credentials, profile.headers)
         self._keys.add(
             profile.api_key, *(v for each in secrets for v in collect_secret_values(each))
@@ -65,7 +65,7 @@ class TaskRequestRecorder:
         return TaskResponseRecording(recording)
 
     async def close(self) -> None:
-        """Return when everything that has ended is filed."""
+        """Close the book after everything pending is written."""
         if self._opening is None:
             return
         recorder = await self._opening
@@ -99,7 +99,7 @@ class TaskRequestRecorder:
         )
 
     def _fail(self, reason: str) -> None:
-        """Also called in the thread that files."""
+        """Stop recording after an error; also called in the writer thread."""
         self.failure = KNOWN_SECRETS.redact(reason)
         log.info("recording of requests has stopped: %s", self.failure)  # a row tells the user
 
@@ -129,6 +129,7 @@ def _find_wire(path: str, headers: Mapping[str, str]) -> Wire:
 
 
 def _mask_header(name: str, value: str) -> str:
-    """The recorder masks headers by their names; those of a profile may have any name."""
+    """Mask headers set by profiles, which can have any name; the recorder masks known names
+    itself."""
     is_public = name == "user-agent" or KNOWN_SECRETS.redact(value) == value
     return value if is_public else "*" * len(value)

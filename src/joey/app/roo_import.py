@@ -1,7 +1,7 @@
 """Import of the settings that Roo Code, Zoo Code or Kilo Code has exported to a file.
 
 An import is planned first, so that the user sees what it changes, and nothing is stored before they
-agree. What is here already is not planned: a second import changes nothing.
+agree. What exists already is left out of the plan: a second import changes nothing.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class RooExport(Struct, frozen=True):
 
 
 def find_exports(directory: Path) -> list[Path]:
-    """Exports in a home directory and where downloads go, the newest first."""
+    """Find exports in the home and download directories, the newest first."""
     found = [
         path
         for place in _EXPORT_DIRECTORIES
@@ -102,7 +102,7 @@ def find_exports(directory: Path) -> list[Path]:
 
 
 def load_export(path: Path) -> RooExport:
-    """Raises ConfigError: it cannot be read, or is something else."""
+    """Load an export. Raises ConfigError if it cannot be read or is something else."""
     document = read_document(path)
     if document is None:
         raise ConfigError(f"{path} does not exist.")
@@ -128,7 +128,7 @@ class RooImport:
     """One export and the files of joey that it would change."""
 
     def __init__(self, export: RooExport, *, with_keys: bool = True) -> None:
-        """Raises ConfigError: joey's own files cannot be read."""
+        """Raises ConfigError if joey's own files cannot be read."""
         self._export = export
         self.home, _ = resolve_home_and_env()
         self._store = ConfigStore(self.home)
@@ -139,7 +139,7 @@ class RooImport:
         self.plan = self._make_plan()
 
     def apply(self) -> None:
-        """Store what was planned. Raises ConfigError."""
+        """Store the planned changes. Raises ConfigError."""
         for profile in self.plan.profiles:
             self._store.save_profile(
                 profile.name,
@@ -177,7 +177,7 @@ class RooImport:
                 yield PlannedProfile(target, name, provider, profile.model, secrets)
 
     def _choose_name(self, name: str, entry: Mapping[str, Any]) -> str | None:
-        """Where to store a profile; None if it is here already."""
+        """Choose a name for a profile; None if an equal one exists."""
         names = self._store.load_profiles().profiles
         known = {each: self._store.get_profile_entry(each) for each in names}
         for here in (name, f"{name}{_RENAMED_SUFFIX}"):

@@ -42,7 +42,8 @@ def build_sandbox(
     settings: Settings,
     added: tuple[Path, ...] = (),
 ) -> Sandbox | None:
-    """None when the user wants none; `added` directories can be written like the workspace."""
+    """Build the sandbox, or None if the user turned it off; `added` directories are writable like
+    the workspace."""
     if settings.sandbox == "off":
         return None
     return LocalSandbox(
@@ -53,8 +54,8 @@ def build_sandbox(
 def build_boundary(
     workspace: Path, home: Path, env: Mapping[str, str], settings: Settings, scope: FileScope
 ) -> Boundary:
-    """How far file tools reach. With `-y` that is what the sandbox shows to commands, whether or
-    not these are confined."""
+    """Build the boundary of file tools. With `-y` it is what the sandbox shows to commands, whether
+    or not these are sandboxed."""
     if not scope.matches_sandbox:
         return DirectoryBoundary((Path(os.path.realpath(workspace)), *scope.added_directories))
     session = _build_sandbox_config(workspace, home, env, settings, scope.added_directories)
@@ -80,26 +81,26 @@ def _build_sandbox_config(
 
 
 def detect_sandbox() -> SandboxReport:
-    """What works on this machine; takes a moment when it is first asked."""
+    """Detect which sandbox works on this machine; the first call takes a moment."""
     return get_prober().find_available().report
 
 
 def find_likely_sandbox(settings: Settings) -> SandboxStatus:
-    """How commands will be confined, as far as that can be told without trying."""
+    """Estimate how commands will be sandboxed, without trying."""
     return "off" if settings.sandbox == "off" else get_prober().find_likely_level().value
 
 
 def describe_remedy(platform: str) -> str:
-    """What a user can do where no sandbox works, by the name of the system."""
+    """Return what a user can do if no sandbox works on a system."""
     without = "add --no-sandbox if this machine may be at the model's disposal."
     return f"Install bubblewrap, or {without}" if platform == "linux" else without.capitalize()
 
 
 async def check_unattended_sandbox(settings: Settings) -> None:
-    """Refuse a run that allows everything when no sandbox works, unless the user turned it off.
-    Raises ConfigError."""
+    """Reject a run that allows everything if no sandbox works, unless the user turned the sandbox
+    off. Raises ConfigError."""
     if find_likely_sandbox(settings) != "none":
-        return  # Before the first command it is tried all the same.
+        return  # It is still probed before the first command.
     report = await asyncio.to_thread(detect_sandbox)
     if report.level is SandboxLevel.NONE:
         raise ConfigError(
@@ -110,20 +111,20 @@ async def check_unattended_sandbox(settings: Settings) -> None:
 
 
 def get_prober() -> SandboxProbe:
-    with _prober_lock:  # two commands that come at the same time try the same one
+    with _prober_lock:  # concurrent commands share one probe
         return _build_prober()
 
 
 @cache
 def _build_prober() -> SandboxProbe:
-    # Only who runs a command, or asks what works, needs all this.
+    # Imported late: only needed to run a command or probe the sandbox.
     from joey.execution.sandbox.probe import CanaryProbe
 
     return CanaryProbe(build_backends(sys.platform))
 
 
 def build_backends(platform: str) -> tuple[SandboxBackend | Seatbelt, ...]:
-    """What may confine commands on a system, the best first."""
+    """Build the sandbox backends of a system, the best first."""
     if platform == "darwin":
         from joey.execution.sandbox.seatbelt import Seatbelt
 

@@ -73,8 +73,8 @@ class SettingsAdmin:
         return self._workspace / ".roo" / PROJECT_SETTINGS_FILE
 
     def list_settings(self) -> list[SettingState]:
-        """Every setting, in the order of their definition. Raises ConfigError: the file cannot be
-        understood."""
+        """List every setting, in the order of definition. Raises ConfigError if the file cannot be
+        parsed."""
         given = read_document(self.path) or {}
         own = self._config_store.load_settings()
         counting = restrict_settings(own, self._read_restrictions(UntrustedFileReader()))
@@ -90,11 +90,11 @@ class SettingsAdmin:
         return next(state for state in self.list_settings() if state.key.name == key_name)
 
     def find_config_key(self, name: str) -> ConfigKey:
-        """Raises ConfigError, which suggests the one that was probably meant."""
+        """Find a setting. Raises ConfigError, which suggests the closest match."""
         return describe_setting_keys()[find_key(name, describe_setting_keys())]
 
     def set_value(self, name: str, values: Sequence[str]) -> Any:
-        """Give a setting the value that these words stand for. Raises ConfigError: nothing was
+        """Set a setting to the value that this text means. Raises ConfigError; then nothing was
         changed."""
         key = self.find_config_key(name)
         value = parse_value(Settings, key, values)
@@ -105,8 +105,8 @@ class SettingsAdmin:
         return value
 
     def update_list(self, name: str, added: Sequence[str], removed: Sequence[str]) -> list[Any]:
-        """Add to a list of the user's, and take from it. Raises ConfigError: it is no list, or does
-        not have what is to be removed."""
+        """Add to a list setting and remove from it. Raises ConfigError if it is not a list, or
+        lacks an item to remove."""
         key = self.find_config_key(name)
         if not key.is_list and not key.may_be_list:
             raise ConfigError(
@@ -129,9 +129,9 @@ class SettingsAdmin:
         return value
 
     def unset_value(self, name: str) -> bool:
-        """Take a setting back to its default; False when it was not set.
+        """Reset a setting to its default; False if it was not set.
 
-        A key that is not known may be named by its very spelling, so that slips can be removed.
+        An unknown key can be named by its exact spelling, so that typos can be removed.
         """
         document = read_document(self.path) or {}
         exact = name if name in document else self.find_config_key(name).name
@@ -139,12 +139,12 @@ class SettingsAdmin:
             return False
         with lock_for_update(self.path):
             document = read_document(self.path) or {}
-            # Not checked as a whole: this is how one gets rid of what is wrong, bit by bit.
+            # Not validated as a whole, so that errors can be removed one by one.
             write_document(self.path, {k: v for k, v in document.items() if k != exact})
         return True
 
     def collect_warnings(self) -> tuple[str, ...]:
-        """Keys of the file that nothing reads, and of the project's what is not used."""
+        """Collect warnings about unknown keys, and about project keys that are not used."""
         reader = UntrustedFileReader()
         self._read_restrictions(reader)
         return (*describe_unknown_settings(self._home), *reader.warnings)
@@ -156,7 +156,7 @@ class SettingsAdmin:
 
 
 def _encode_settings(settings: Settings) -> dict[str, Any]:
-    """By their names in the file, defaults included, as JSON has them."""
+    """Encode the settings as JSON with their names in the file, defaults included."""
     names = zip(settings.__struct_encode_fields__, settings.__struct_fields__, strict=True)
     return {name: msgspec.to_builtins(getattr(settings, field)) for name, field in names}
 

@@ -1,7 +1,7 @@
 """Shell completion values: tasks, modes, profiles, models, servers, settings.
 
-A shell asks while a user waits, so every function loads only what it needs. What cannot be read
-completes to nothing; the command itself will report the error.
+A shell asks while the user waits, so every function loads only what it needs. On errors there are
+no candidates; the command itself will report the error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHORT_ID_CHARS = 13
 
 
 def list_tasks(env: Mapping[str, str], start: str, workspace: Path) -> list[Candidate]:
-    """Those of this folder, or all where it has none."""
+    """List the tasks of this directory, or all if it has none."""
     from joey.storage.task_directory import list_recent_tasks
 
     found = list_recent_tasks(resolve_joey_home(env) / "tasks", start, MAX_TASKS)
@@ -67,7 +67,8 @@ def list_providers() -> list[Candidate]:
 
 
 def list_models(env: Mapping[str, str], provider: str | None) -> list[Candidate]:
-    """Of the provider that is named, or else would be used; of a local one what it offers now."""
+    """List the models of the named provider, or of the one in use; for a local server, those that
+    it offers now."""
     from joey.app.model_choice import list_catalogued_ids, open_model_catalog
     from joey.config.profiles import choose_profile, load_profiles
     from joey.providers.catalog import PROVIDER_SPECS, find_provider_spec
@@ -116,7 +117,8 @@ def list_profile_keys() -> list[Candidate]:
 def list_setting_values(
     name: str, given: int, env: Mapping[str, str], workspace: Path
 ) -> list[Candidate]:
-    """What a setting can be, where that is a choice; `given` values stand there already."""
+    """List the values of a setting that is a choice; `given` values are already on the command
+    line."""
     from joey.config.config_keys import describe_setting_keys, find_key
 
     key = describe_setting_keys()[find_key(name, describe_setting_keys())]
@@ -141,7 +143,7 @@ def list_profile_values(name: str, env: Mapping[str, str]) -> list[Candidate]:
 
 
 def list_setting_items(name: str, env: Mapping[str, str]) -> list[Candidate]:
-    """What a list of the user's has."""
+    """List the items of a list setting."""
     from joey.config.json_documents import read_document
     from joey.config.settings import SETTINGS_FILE
 

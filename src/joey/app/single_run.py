@@ -58,7 +58,7 @@ class TaskResult(Struct, frozen=True, kw_only=True):
 
     @property
     def succeeded(self) -> bool:
-        """The result was handed over, and nothing had to be refused."""
+        """Whether a result was presented and nothing was refused."""
         return isinstance(self.ending, Completed) and not self.ending.refused
 
     @property
@@ -82,8 +82,8 @@ async def run(  # noqa: PLR0913 (all by name)
 ) -> TaskResult:
     """Run one task to its end, without a user unless `policy` says otherwise.
 
-    `images` are data URIs; `resume` is the id of a task to continue. A cancelled call stops the
-    task. A task that fails is a result; raises UserError: it cannot even begin.
+    `images` are data URIs; `resume` is the id of a task to continue. Cancelling the call stops the
+    task. A failed task is a result too; raises UserError if it cannot start.
     """
     async with open_engine(home=home, env=env, ephemeral=ephemeral) as engine:
         earlier = None

@@ -30,15 +30,15 @@ __all__ = [
 
 
 class TaskExchange:
-    """Where the others keep their tasks, and where joey does."""
+    """Directories of other programs' tasks, and joey's own store."""
 
     def __init__(self, home: Path | None = None, env: Mapping[str, str] | None = None) -> None:
         home, self._env = resolve_home_and_env(home, env)
         self._tasks_directory = JsonFileStore(home).tasks_directory
 
     def find_tasks(self, paths: Sequence[Path], *, everywhere: bool) -> list[ForeignTask]:
-        """The tasks under these paths, and with `everywhere` all that this machine has. Raises
-        StoreError: a path is not there, or has no task in it."""
+        """Find the tasks under these paths, and with `everywhere` all tasks on this machine. Raises
+        StoreError if a path does not exist or holds no task."""
         places = []
         for path in paths:
             under = find_task_locations_under(path)

@@ -77,12 +77,12 @@ class CapabilityFactory:
         self._request_recorders: list[TaskRequestRecorder] = []
 
     async def close(self) -> None:
-        """After the last task is closed."""
+        """Close the pools after the last task is closed."""
         for recorder in self._request_recorders:
             await recorder.close()
 
     def get_request_recorder(self, settings: Settings, profile: Profile) -> RequestRecorder | None:
-        """The one that all tasks share, or a new one after that failed."""
+        """Return the recorder that all tasks share, or a new one if that failed."""
         if not settings.record_requests or not self._is_persistent:
             return None
         if not self._request_recorders or self._request_recorders[-1].failure:
@@ -117,7 +117,7 @@ class CapabilityFactory:
             )
             if settings.mcp_enabled
             else None,
-            # Too much for a worktree, which soon goes.
+            # Not worth it for a short-lived worktree.
             code_index=None if options.trust_root else self._lease_code_index(files, settings),
             checkpoints=None if options.trust_root else self._lease_checkpoints(files, settings),
         )
@@ -206,7 +206,7 @@ def _read_hosts(rule_store: RuleStore) -> tuple[str, ...]:
 def _build_sandbox_and_files(
     options: ResolvedTaskOptions, home: Path, env: Mapping[str, str]
 ) -> tuple[Sandbox | None, LocalFiles]:
-    """What holds the commands of a task, and its file tools."""
+    """Build the sandbox of the task's commands, and its file tools."""
     workspace, scope = options.workspace, options.file_scope
     settings = _add_repository_access(options)
     sandbox = build_sandbox(workspace, home, env, settings, scope.added_directories)
@@ -217,13 +217,13 @@ def _build_sandbox_and_files(
 
 
 def _wrap_files(options: TaskOptions, files: LocalFiles) -> Files:
-    """A worktree is nothing that a front end knows of."""
+    """Wrap the files unless the task has a worktree, which front ends do not know."""
     wrap = options.front_end_resources.wrap_files
     return files if wrap is None or options.trust_root is not None else wrap(files)
 
 
 def _add_repository_access(options: ResolvedTaskOptions) -> Settings:
-    """Commands in a worktree may look at the repository that it belongs to."""
+    """Give commands in a worktree read access to its repository."""
     settings = options.settings
     top = None if options.trust_root is None else find_repository_root(options.trust_root)
     if top is None:
@@ -264,7 +264,7 @@ def _build_mode_providers(
 def _build_result_validator(options: TaskOptions) -> ResultValidator | None:
     if options.result_schema is None:
         return None
-    # Few runs ask for it, and all of them would pay for loading it.
+    # Loaded here because few runs need it.
     from joey.engine.result_schema import ResultValidator
 
     return ResultValidator(options.result_schema, IsolatedSchemaValidator())

@@ -40,7 +40,7 @@ class WorkspaceTrust:
 
     @property
     def untrusted_items(self) -> tuple[TrustItem, ...]:
-        """What is not trusted as it is now. Raises ConfigError."""
+        """List what is not trusted in its current form. Raises ConfigError."""
         status = self._trust_store.check(self.workspace, self._contents_by_name)
         if isinstance(status, Trusted):
             return ()
@@ -48,7 +48,7 @@ class WorkspaceTrust:
         return tuple(item for item in self.items if item.name in names)
 
     def grant(self) -> None:
-        """Agree to everything that was looked at, and to nothing that comes later."""
+        """Trust exactly the listed items, and nothing added later."""
         self._trust_store.grant(self.workspace, self._contents_by_name)
 
     def revoke(self) -> bool:
@@ -65,5 +65,5 @@ __all__ = ["ServerAdmin", "ServerInfo", "ServerNotFoundError", "open_server_admi
 def open_server_admin(
     workspace: Path, home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> ServerAdmin:
-    """The servers of a workspace, to look at and to change."""
+    """Open the servers of a workspace, to list and change them."""
     return ServerAdmin(workspace.resolve(), build_hub_config(*resolve_home_and_env(home, env)))

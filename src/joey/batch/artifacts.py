@@ -16,7 +16,7 @@ _PART_BYTES = 1024 * 1024
 
 
 def save_files(store: BatchStore, row: ItemRow, line: ResultLine) -> None:
-    """Keep the patch and the output of the check where the output directory can copy them from."""
+    """Store the patch and the check's output where the output directory can copy them from."""
     files = store.locate_files(row.batch_id)
     if line.patch is not None:
         save_artifact(store.tables, row.task_id or "", PATCH_ARTIFACT, files.get_patch(row.id))
@@ -25,7 +25,7 @@ def save_files(store: BatchStore, row: ItemRow, line: ResultLine) -> None:
 
 
 def save_artifact(tables: Tables, task_id: str, name: str, file: Path) -> None:
-    """Keep a file with a task, if it is there; for the attempt that is about to end."""
+    """Store a file with a task, if it exists, for the attempt that is about to end."""
     try:
         data = file.read_bytes()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Usage of an attempt: what its task and its subtasks did and cost, read from their journals.
 
-The journals alone know all of it: a process that died may not have written anything else.
+Only the journals are complete: a process that died may not have written anything else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AttemptUsage(Struct, frozen=True):
 
 
 def read_usage(tasks: Store, task_id: str | None) -> AttemptUsage:
-    """What the task and all below it used; nothing if it never began."""
+    """Read the usage of a task and its subtasks; zero if it never started."""
     turns = requests = resumed = 0
     total = ev.TokenUsage()
     refused: list[RefusedCall] = []
@@ -77,7 +77,7 @@ def _count(events: Sequence[ev.Durable], kind: type[ev.Durable]) -> int:
 
 
 def _find_refused_calls(events: Sequence[ev.Durable]) -> list[RefusedCall]:
-    """Calls that nobody was there to allow."""
+    """Find calls that were refused because no user was there to allow them."""
     found: list[RefusedCall] = []
     asked: ev.AskOpened | None = None
     for event in events:

@@ -1,7 +1,7 @@
 """Attempts: one item driven to a result, from the start or from where its journal ends.
 
-The journal alone says how far an attempt has come. A worker that finds a journal resumes it, or
-only reports what it says; whatever is killed in between is done again, and nothing twice.
+Only the journal says how far an attempt has come. A worker that finds a journal resumes it, or only
+reports its result; a step that was interrupted is repeated, and no step is done twice.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _WORKSPACE_LOST_TEXT = (
 
 
 class AttemptRunner:
-    """Drives attempts of one store's items, in this process."""
+    """Drives attempts of one store's items in this process."""
 
     def __init__(self, store: BatchStore, ceiling: Ceiling) -> None:
         self._store = store
@@ -76,8 +76,8 @@ class AttemptRunner:
             gate.stop(reason)
 
     async def run(self, row: ItemRow, options: BatchOptions) -> ResultLine:
-        """The result of the current attempt of an item; it is not recorded yet. Raises StoreError:
-        nothing can be stored now, for example because the disk is full."""
+        """Return the result of an item's current attempt; it is not recorded yet. Raises StoreError
+        if nothing can be stored now, for example because the disk is full."""
         if (recorded := await asyncio.to_thread(self._find_recorded, row)) is not None:
             return recorded
         gate = ItemGate(self._store.tables, row)
@@ -107,7 +107,7 @@ class AttemptRunner:
             del self._gates[row.batch_id, row.id]
 
     def _find_recorded(self, row: ItemRow) -> ResultLine | None:
-        """The line of an attempt whose worker died between writing it and noting that."""
+        """Find the result line of an attempt whose worker died before the tables noted it."""
         self._store.results.refresh()
         line = self._store.results.latest.get(row.id)
         is_over = line is not None and line.status not in (*CONTINUED_STATUSES, ItemStatus.LIMIT)
@@ -159,13 +159,14 @@ class AttemptRunner:
             self._store.shared_tasks.check_lease()
 
     def _is_elsewhere(self, row: ItemRow, workspace: ItemWorkspace) -> bool:
-        """The attempt has begun with a workspace that this host does not have."""
+        """Whether the attempt began with a workspace that this host does not have."""
         if self._store.shared_tasks is None or workspace.is_prepared:
             return False
         return read_usage(self._store.tasks, row.task_id).requests > 0
 
     def _is_retried(self, row: ItemRow) -> bool:
-        """The attempt ended at a limit, and nothing was done since: it was marked to continue."""
+        """Whether the attempt ended at a limit and was marked to continue, with nothing done
+        since."""
         line = row.line
         if line is None or (line.attempt, line.status) != (row.attempt, ItemStatus.LIMIT):
             return False
@@ -176,7 +177,7 @@ class AttemptRunner:
 
 
 def _add_up_costs(engine: Engine) -> float:
-    """Of the item's task and of the subtasks that have not returned to it yet."""
+    """Add up the costs of the item's task and of subtasks that have not returned to it yet."""
     return sum(task.total_usage.total_cost for task in engine.tasks)
 
 
@@ -188,17 +189,17 @@ async def _open_or_start(
     *,
     is_retried: bool,
 ) -> Task:
-    """The task of an attempt: at work, or at rest if it has ended before. With `is_retried`, one
-    that reached a limit works again."""
+    """Open the task of an attempt: running, or at rest if it has ended. With `is_retried`, one that
+    reached a limit continues."""
     while True:
         try:
             task = await engine.open(task_id, options=options)
             break
         except TaskNotFoundError:
             return await engine.start(prompt, options=options, task_id=task_id)
-        except TaskLockedError:  # a process that is being killed still holds it
+        except TaskLockedError:  # a process that is being killed still holds the lock
             await asyncio.sleep(_LOCK_POLL_S)
-    if task.recorder.projection.prompt is None:  # cut off before it was told what to do
+    if task.recorder.projection.prompt is None:  # interrupted before its first message
         await engine.release(task)
         engine.store.delete(task_id)
         return await engine.start(prompt, options=options, task_id=task_id)
@@ -225,7 +226,7 @@ async def _await_outcome(task: Task, gate: ItemGate) -> AttemptOutcome:
 
 
 def classify_ending(ending: Ending) -> AttemptOutcome:
-    """What the end of a task means for its item, before its check."""
+    """Classify the end of a task for its item, before the check."""
     match ending:
         case Completed(result, refused, answered):
             if refused:

@@ -1,7 +1,7 @@
 """Stores of batches in Postgres: the same tables and queue, journals included, for many hosts.
 
 The output directory only names the database and the batch, and gets copies of the results. A worker
-needs no output directory: workspaces are in a directory of its host, which its workers share.
+needs no output directory: workspaces are in a directory that the workers of its host share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORK_DIRECTORY = "batch-work"
 
 
 class StoreReference(Struct, frozen=True):
-    """`OUT/store.json`: where a batch is. Passwords are not written down."""
+    """`OUT/store.json`: the location of a batch, without passwords."""
 
     store: str
     batch: str
@@ -86,7 +86,7 @@ def open_worker_store(url: str, work: Path | None) -> ClusterBatchStore:
 def open_output_store(
     out: OutputDirectory, url: str | None, work: Path | None, *, create: bool
 ) -> ClusterBatchStore:
-    """The batch of an output directory; with `create`, begun if there is none. Raises
+    """Open the batch of an output directory; with `create`, create it if there is none. Raises
     BatchNotFoundError, ConfigError, StoreError."""
     reference = _write_reference(out, url) if create and url is not None else read_reference(out)
     url = _find_url(reference, url)
@@ -117,7 +117,7 @@ def _write_reference(out: OutputDirectory, url: str) -> StoreReference:
 
 
 def _find_url(reference: StoreReference, url: str | None) -> str:
-    """The address with its password. Raises ConfigError."""
+    """Return the address with its password. Raises ConfigError."""
     if url is not None and strip_url_password(url) != reference.store:
         raise ConfigError(f"The batch of this directory is in {reference.store}.")
     given = url or os.environ.get(STORE_VARIABLE)

@@ -1,6 +1,7 @@
 """The coordinator of a batch: starts its own workers, replaces those that die, follows the items.
 
-It holds no truth: if it is killed, its workers go on, and a second one attaches to the same batch.
+It keeps no state of its own: if it is killed, its workers continue, and a second one attaches to
+the same batch.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ T = TypeVar("T")
 
 
 class WorkersFailError(UserError):
-    """Workers end as soon as they are started."""
+    """Workers exit as soon as they are started."""
 
 
 class Snapshot(Struct, frozen=True):
-    """A batch at one moment."""
+    """The state of a batch at one moment."""
 
     items: int
     counts: dict[str, int]
@@ -55,13 +56,12 @@ class Snapshot(Struct, frozen=True):
 
 
 class Coordinator:
-    """Follows a batch until nothing waits or runs; `workers` of its own drive it."""
+    """Follows a batch until nothing is waiting or running; `workers` of its own drive it."""
 
     def __init__(
         self, store: BatchStore, batch_id: str, *, workers: int, since: int | None = None
     ) -> None:
-        """Lines after the first `since` are reported; by default those that are written from now
-        on."""
+        """Lines after the first `since` are reported; by default only new ones."""
         self._store, self._batch_id, self._wanted = store, batch_id, workers
         self._since = since
         self._watch: WorkerWatch | ClusterMembership = WorkerWatch(store)
@@ -76,7 +76,7 @@ class Coordinator:
         self._line_count = 0
 
     async def follow(self) -> AsyncIterator[Snapshot]:
-        """Snapshots until the batch is over. Raises WorkersFailError."""
+        """Iterate over snapshots until the batch is over. Raises WorkersFailError."""
         await self._ask(self._skip_earlier_lines)
         try:
             while True:
@@ -95,7 +95,7 @@ class Coordinator:
             await self._stop_workers()
 
     async def _ask(self, question: Callable[[], T]) -> T:
-        """What the database answers. One that other hosts use too is asked again while it cannot be
+        """Query the database. Queries to one that other hosts share are retried while it cannot be
         reached, as workers do. Raises StoreError."""
         while True:
             try:
@@ -134,7 +134,7 @@ class Coordinator:
         )
 
     async def _keep_workers(self) -> None:
-        """Start workers in place of those that are gone; only one coordinator does. Raises
+        """Start workers to replace those that ended; only one coordinator does. Raises
         WorkersFailError."""
         if self._lock is None:
             self._lock = await asyncio.to_thread(try_lock_file, self._lock_file)
@@ -159,7 +159,7 @@ class Coordinator:
             self._write_pids((*self._adopted, *(each.pid for each in self._processes)))
 
     def _count_end(self, process: Process) -> None:
-        """One that had worked and was killed is replaced however often that happens."""
+        """Count an early end. A worker that had done work and was killed is always replaced."""
         code = process.returncode or 0
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         log.warning("worker process %d ended with %s", process.pid, how)
@@ -167,14 +167,14 @@ class Coordinator:
             self._fruitless_starts += 1
 
     def _write_pids(self, pids: Iterable[int]) -> None:
-        """For a coordinator after this one, if this one is killed."""
+        """Write the process ids for the next coordinator, in case this one is killed."""
         try:
             self._lock_file.write_text("\n".join(map(str, pids)), encoding="utf-8")
         except OSError as error:
             log.warning("%s cannot be written: %s", self._lock_file, error.strerror)
 
     def _stop_adopted(self) -> None:
-        """Those that still live, which with nothing left to do is for a moment."""
+        """Stop adopted workers that are still alive, which without work left takes a moment."""
         workers = self._store.tables.load_workers()
         send_signal((each.pid for each in workers if each.pid in self._adopted), signal.SIGTERM)
 

@@ -1,6 +1,6 @@
 """Connections to the database of a store.
 
-A module of its own: commands that only look at a batch do not load the queue's library.
+A separate module: commands that only read a batch do not load the queue's library.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONNECTION_OPTIONS = {
 
 @contextmanager
 def translate_database_errors() -> Iterator[None]:
-    """Raises StoreError."""
+    """Translate database errors. Raises StoreError."""
     try:
         yield
     except sa.exc.SQLAlchemyError as error:
@@ -40,7 +40,8 @@ def translate_database_errors() -> Iterator[None]:
 
 
 def open_database(url: str) -> sa.Engine:
-    """Connections to the database of a store. Raises nothing: it is not opened yet."""
+    """Return a factory of connections to a store's database. Raises nothing: it is not opened
+    yet."""
     if not url.startswith("sqlite:"):
         return _open_postgres(url)
     engine = sa.create_engine(url)
@@ -50,8 +51,8 @@ def open_database(url: str) -> sa.Engine:
         connection.isolation_level = "IMMEDIATE"
         connection.execute(f"pragma busy_timeout = {_BUSY_TIMEOUT_MS}")
         connection.execute("pragma journal_mode = wal")
-        # What is synced are journals and results. A power cut may take back steps of the queue,
-        # which are then made again.
+        # Only journals and results are synced. A power cut may undo steps of the queue, which are
+        # then repeated.
         connection.execute("pragma synchronous = normal")
         connection.execute("pragma foreign_keys = on")
 
@@ -81,7 +82,7 @@ def _open_postgres(url: str) -> sa.Engine:
 
 @contextmanager
 def lock_database(engine: sa.Engine) -> Iterator[None]:
-    """Others who ask for this wait."""
+    """Lock the database; other callers wait."""
     if engine.dialect.name == "sqlite":
         yield
         return

@@ -18,7 +18,7 @@ from joey.errors import TaskNotFoundError
 
 
 def export_results(store: BatchStore, export_format: str, to: Path) -> int:
-    """Write the results of a batch in a format of another program; how many. Raises OSError."""
+    """Write the results of a batch in another program's format; return how many. Raises OSError."""
     rows = [row for row in store.tables.load_items(store.load_batch().id) if row.line is not None]
     if export_format == "patches":
         to.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,8 @@ def export_results(store: BatchStore, export_format: str, to: Path) -> int:
 
 
 def _export_tasks(store: BatchStore, rows: Sequence[ItemRow], to: Path) -> int:
-    """A directory per task of the latest attempts, which Roo Code can open; secrets are masked."""
+    """Export a directory per task of the latest attempts that Roo Code can open; secrets are
+    masked."""
     redact = collect_all_secrets().redact
     ids = {row.task_id for row in rows}
     tasks = [task for task in store.tasks.list_tasks() if task.id in ids]
@@ -57,7 +58,7 @@ def _build_prediction(store: BatchStore, row: ItemRow) -> dict[str, str]:
 
 
 def _find_model(store: BatchStore, row: ItemRow) -> str:
-    """The model that the item's task worked with last."""
+    """Return the last model that the item's task worked with."""
     with suppress(TaskNotFoundError):
         for record in reversed(store.tasks.read_records(row.task_id or "")):
             if isinstance(record.event, TaskStarted) and record.event.route is not None:

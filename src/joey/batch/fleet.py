@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_fleet(out: str | Path) -> AsyncIterator[Fleet]:
-    """Batches in an output directory, which is made if it is not there. At the end, workers that
-    were started here are stopped; what they had begun continues with the next start. Raises
-    ConfigError, StoreError."""
+    """Open an output directory for batches, creating it if needed. On exit, workers started here
+    are stopped; their items continue at the next start. Raises ConfigError, StoreError."""
     try:
         from joey.batch.fleet_batches import Fleet
         from joey.batch.store import open_batch_store

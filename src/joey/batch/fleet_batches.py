@@ -1,6 +1,7 @@
 """Batches for programs: started from Python, followed as events, with the results of the command.
 
-One background task follows a batch; any number of readers see its events from the first one on.
+One background task follows a batch; any number of subscribers read its events from the first one
+on.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class ItemEnded(Struct, frozen=True):
 
 
 class Spent(Struct, frozen=True):
-    """What the whole batch has cost so far, all attempts included."""
+    """The total cost of the batch so far, all attempts included."""
 
     cost: float
 
@@ -44,7 +45,7 @@ BatchEvent = ItemStarted | ItemEnded | Spent
 
 
 class Batch:
-    """A list that is being worked through."""
+    """A list of items being worked through."""
 
     def __init__(self, store: BatchStore, queued: QueuedList, coordinator: Coordinator) -> None:
         self.id = queued.batch_id
@@ -60,8 +61,8 @@ class Batch:
         self._following = asyncio.create_task(self._follow())
 
     async def events(self) -> AsyncIterator[BatchEvent]:
-        """Everything since `start`, then what happens, until nothing waits or runs. Raises
-        WorkersFailError, StoreError."""
+        """Iterate over the events since `start` and new ones, until nothing is waiting or running.
+        Raises WorkersFailError, StoreError."""
         seen = 0
         while True:
             has_ended = self._following.done()
@@ -76,7 +77,7 @@ class Batch:
                 await self._has_news.wait()
 
     async def results(self) -> list[ResultLine]:
-        """The latest result of each item of the list, in its order, once nothing waits or runs.
+        """Return the latest result of each item, in list order, once nothing is waiting or running.
         Raises WorkersFailError, StoreError."""
         await asyncio.shield(self._following)
         rows = await asyncio.to_thread(self._store.tables.load_items, self.id)
@@ -89,14 +90,14 @@ class Batch:
         return await asyncio.to_thread(build_status, self._store)
 
     async def cancel(self, items: Sequence[str] = (), *, now: bool = False) -> list[str]:
-        """End items that wait, all by default, and with `now` also those that run; which ones.
-        Raises UserError: the batch has no such item."""
+        """Cancel waiting items, by default all, and with `now` running ones too; return their ids.
+        Raises UserError if the batch has no such item."""
         return await asyncio.to_thread(cancel_items, self._store, items, stop_running=now)
 
     async def close(self) -> None:
-        """Stop following, and the workers that were started for it."""
+        """Stop following, and stop the workers started for the batch."""
         self._following.cancel()
-        with suppress(asyncio.CancelledError, Exception):  # reported to those who read events
+        with suppress(asyncio.CancelledError, Exception):  # reported to subscribers of the events
             await self._following
 
     async def _follow(self) -> None:
@@ -147,8 +148,8 @@ class Fleet:
         order: Order | None = None,
         **options: Unpack[RunOptions],
     ) -> Batch:
-        """Queue a list, or what is missing of it, and let worker processes of this machine drive
-        it. Raises ListError: nothing was started; ConfigError, StoreError."""
+        """Queue a list, or the missing part of it, and let worker processes of this machine drive
+        it. Raises ListError (then nothing was started), ConfigError, StoreError."""
         order = order or Order()
         workers = options.get("workers", 1)
         batch_options = BatchOptions(

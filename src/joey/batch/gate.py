@@ -1,6 +1,6 @@
 """Admission of an item's requests: rate limits of services, the total budget, and cancellation.
 
-Every request looks at the tables, so that what one worker learns counts for all of them at once.
+Every request checks the tables, so what one worker learns counts for all of them at once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ItemGate:
         """Why the item must stop, once it must."""
 
     async def find_stop(self) -> StopReason | None:
-        """Why the item must not even begin."""
+        """Return why the item must not start, if so."""
         return (await asyncio.to_thread(self._look, "", None)).stop
 
     async def admit(self, address: str) -> None:
@@ -73,7 +73,8 @@ class ItemGate:
             self.stopped.set_result(reason)
 
     async def run_until_stopped(self, work: Awaitable[T]) -> T:
-        """The result of `work`, which is cancelled when the item must stop. Raises ItemStopped."""
+        """Return the result of `work`, which is cancelled when the item must stop. Raises
+        ItemStopped."""
         working = asyncio.ensure_future(work)
         try:
             await asyncio.wait((working, self.stopped), return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""A process that drives one item alone (`python -m joey.batch.item_process`), for a worker."""
+"""A process that drives a single item (`python -m joey.batch.item_process`), for a worker."""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ class Item(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 
     @property
     def digest(self) -> str:
-        """Changes when anything of the item does."""
+        """Changes when any field of the item does."""
         return sha256(msgspec.json.encode(self, order="deterministic")).hexdigest()
 
 
 class ItemDefaults(Struct, frozen=True, kw_only=True):
-    """What items get that do not say otherwise."""
+    """Defaults for fields that items leave out."""
 
     template: str | None = None
     repo: str | None = None
@@ -113,7 +113,7 @@ def load_items(
 def build_items(
     rows: Iterable[tuple[str, Mapping[str, Any]]], defaults: ItemDefaults
 ) -> list[Item]:
-    """Items of rows, each with the place that an error names. Raises ListError."""
+    """Build items from rows; errors name the place of each row. Raises ListError."""
     items: dict[str, Item] = {}
     folded: dict[str, str] = {}
     for where, row in rows:
@@ -160,18 +160,18 @@ def _build_item(where: str, row: Mapping[str, Any], defaults: ItemDefaults) -> I
 
 
 def _resolve_repo(repo: str) -> str:
-    """An absolute path for a directory of this machine; an address stays what it is."""
+    """Resolve a local directory to an absolute path; an address stays unchanged."""
     if "://" in repo:
         return repo
     try:
         path = Path(repo).expanduser()
         return str(path.absolute()) if path.exists() else repo
-    except (OSError, RuntimeError, ValueError):  # a name that is too long, or nobody's home
+    except (OSError, RuntimeError, ValueError):  # too long, or an unknown user's home
         return repo
 
 
 def _check_id(where: str, item_id: str) -> None:
-    """Refuse what cannot name a file on every system, or would hide it."""
+    """Reject an id that is not a valid file name on every system, or starts with a dot."""
     is_usable = (
         item_id
         and item_id.isprintable()
@@ -190,7 +190,7 @@ def _check_id(where: str, item_id: str) -> None:
 
 
 def _check_limits(where: str, limits: Any) -> None:
-    """A limit that is misspelt would not be kept."""
+    """Reject unknown limits, so that a misspelt one is not ignored."""
     names = Limits.__struct_encode_fields__
     unknown = [name for name in limits or () if name not in names]
     if unknown:

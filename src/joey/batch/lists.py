@@ -35,7 +35,7 @@ _CHUNK_ITEMS = 500
 
 
 class QueuedList(Struct, frozen=True):
-    """What became of a list."""
+    """The effect of queueing a list."""
 
     batch_id: str
     selected: tuple[str, ...]
@@ -51,8 +51,8 @@ class UnknownItemError(UserError):
 def queue_list(
     store: BatchStore, items: Sequence[Item], selected: Sequence[Item], options: BatchOptions
 ) -> QueuedList:
-    """Record a list, and queue those selected that need work; killed in between, the same command
-    does the rest. The database is not kept locked for a long list as a whole."""
+    """Record a list and queue its selected items that need work; if killed in between, the same
+    command completes it. The database is not locked for the whole of a long list."""
     tables = store.tables
     with tables.begin() as connection:
         found = store.find_batch_id()
@@ -80,7 +80,7 @@ def queue_list(
 
 
 def find_needed(store: BatchStore, selected: Sequence[Item]) -> list[Item]:
-    """Those of these items that would be queued now."""
+    """Return the items that would be queued now."""
     rows = {row.id: row for row in store.tables.load_items(store.load_batch().id)}
     return [item for item in selected if _find_need(rows.get(item.id)) is not _Need.NOTHING]
 
@@ -108,7 +108,7 @@ def _queue_chunk(store: BatchStore, batch_id: str, items: Sequence[Item]) -> int
 
 
 def _forget_failures(store: BatchStore, connection: sa.Connection, batch_id: str) -> None:
-    """Attempts count per run of the command."""
+    """Reset the count of attempts, which is per run of the command."""
     connection.execute(
         store.tables.sql(
             """update joey.item set failures = 0 where batch_id = :batch and status = :waiting"""
@@ -118,7 +118,7 @@ def _forget_failures(store: BatchStore, connection: sa.Connection, batch_id: str
 
 
 def _queue_lost_runs(store: BatchStore, batch_id: str) -> None:
-    """Queue again what should be queued and is not, because its run ended without a result."""
+    """Requeue items whose run ended without a result."""
     unfinished = (ItemStatus.WAITING, ItemStatus.RUNNING)
     with store.tables.begin() as connection:
         store.tables.lock_batch(connection, batch_id)
@@ -140,7 +140,7 @@ def _save_batch(
     *,
     is_new: bool,
 ) -> None:
-    # By the clock of the database: that of this host may be wrong.
+    # By the database's clock: this host's may be wrong.
     deadline = f"{store.tables.clock} + cast(:seconds as double precision)"
     statement = f"""update joey.batch
         set options = :options, budget = :budget, deadline = {deadline} where id = :id"""
@@ -213,7 +213,7 @@ def _insert_item(
 
 
 class _Need(Enum):
-    """What an item of a list needs."""
+    """The work that an item of a list needs."""
 
     NOTHING = auto()
     RUN = auto()
@@ -266,7 +266,8 @@ def _write_description(store: BatchStore, batch_id: str, options: BatchOptions) 
 def mark_for_retry(
     store: BatchStore, ids: Sequence[str], statuses: Collection[ItemStatus], *, anew: bool
 ) -> list[str]:
-    """Mark items that have ended, by id or by status; which ones. Raises UnknownItemError."""
+    """Mark finished items for a retry, by id or by status; return their ids. Raises
+    UnknownItemError."""
     batch_id = store.load_batch().id
     rows = select_rows(store, batch_id, ids)
     ended = [row for row in rows if row.status in ENDED_STATUSES]
@@ -283,7 +284,7 @@ def mark_for_retry(
 
 
 def cancel_items(store: BatchStore, ids: Sequence[str], *, stop_running: bool) -> list[str]:
-    """End items that wait, and with `stop_running` also those that run; which ones. Raises
+    """Cancel waiting items, and with `stop_running` running ones too; return their ids. Raises
     UnknownItemError."""
     batch_id = store.load_batch().id
     cancelled: list[str] = []
@@ -313,7 +314,8 @@ def _mark_running(store: BatchStore, row: ItemRow) -> bool:
 
 
 def _cancel_waiting(store: BatchStore, row: ItemRow) -> bool:
-    """Its line is written while nobody can start it; killed in between, the item still waits."""
+    """Write the item's result line while no worker can start it; if killed in between, the item
+    still waits."""
     line = build_stopped_line(store, row, ItemStatus.CANCELLED)
     with store.tables.begin() as connection:
         changed = connection.execute(
@@ -337,7 +339,7 @@ def _cancel_waiting(store: BatchStore, row: ItemRow) -> bool:
 
 
 def select_rows(store: BatchStore, batch_id: str, ids: Sequence[str]) -> list[ItemRow]:
-    """The rows of these items, or all. Raises UnknownItemError."""
+    """Return the rows of these items, or all. Raises UnknownItemError."""
     rows = store.tables.load_items(batch_id)
     if not ids:
         return rows

@@ -1,9 +1,9 @@
 """Liveness of workers: dead ones are found, hanging ones killed, and their items queued again.
 
-A worker holds a lock of the kernel while it lives (`OUT/workers/<id>`), and counts up a number in
-the tables while its event loop runs. A lock that is free means that its worker is dead. A number
-that stands still means that it hangs: it is killed first, since a journal has one writer at a time.
-How long a number stands still is measured by the observer, so that no clock has to be right.
+A worker holds a file lock while it lives (`OUT/workers/<id>`), and increments a counter in the
+tables while its event loop runs. If the lock is free, the worker is dead. If the counter stands
+still, the worker hangs: it is killed first, since a journal has one writer at a time. The observer
+measures how long a counter stands still, so clocks need not agree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class WorkerWatch:
         self._beats: dict[str, tuple[int, float]] = {}
 
     def take_over(self) -> None:
-        """Queue again what dead workers were driving."""
+        """Requeue the items of dead workers."""
         for worker in self._store.tables.load_workers():
             if worker.id == self._own_id or worker.host != self._host:
                 continue

@@ -1,8 +1,9 @@
-"""Membership of workers: how a worker says that it lives, and takes over from those that do not.
+"""Membership of workers: how a worker shows that it is alive, and takes over from those that are
+not.
 
-On one machine these are a lock of the kernel and a counter (`liveness`). In a cluster the store's
-lease is both (`SharedStore`): a process whose lease is over has its row deleted, whatever it was
-driving is queued as another run, and the old run of it is refused wherever it would write.
+On one machine, a file lock and a counter do that (`liveness`). In a cluster, the store's lease is
+both (`SharedStore`): when a process's lease expires, its row is deleted, its items are queued as
+new runs, and the old runs can no longer write.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ class Membership(Protocol):
         """Raises StoreError."""
 
     def beat(self) -> None:
-        """Say that the worker's event loop runs. Raises StoreError."""
+        """Show that the worker's event loop runs. Raises StoreError."""
 
     def check(self) -> None:
-        """Raises TaskLostError: others have taken over."""
+        """Raises TaskLostError if other workers have taken over."""
 
     def take_over(self) -> None:
-        """Queue again what dead workers were driving. Raises StoreError."""
+        """Requeue the items of dead workers. Raises StoreError."""
 
     def unregister(self) -> None:
-        """Nothing is left to do, or to take over. Raises StoreError."""
+        """Leave, with nothing left to do or to take over. Raises StoreError."""
 
     def release(self) -> None:
-        """Be found dead by the others."""
+        """Release the lock or lease, so that others find this worker dead."""
 
 
 class LocalMembership:
@@ -87,7 +88,7 @@ class LocalMembership:
             self._next_beat = time.monotonic() + _BEAT_S
 
     def check(self) -> None:
-        """A worker that hangs is killed."""
+        """Do nothing: on one machine, a hanging worker is killed."""
 
     def take_over(self) -> None:
         self._watch.take_over()
@@ -132,7 +133,7 @@ class ClusterMembership:
                 continue
             row = self._store.tables.load_item(run.batch_id, run.item_id)
             if row is not None and row.runs == run.run and row.status is ItemStatus.WAITING:
-                count += self._requeue(row, alone=row.alone)  # taken, and not begun
+                count += self._requeue(row, alone=row.alone)  # taken but not started
             self._store.queue.cancel(run.workflow_id)
         for worker_id in dead:
             log.warning("%s is gone", worker_id)
@@ -154,7 +155,7 @@ class ClusterMembership:
         )
 
     def _requeue(self, row: ItemRow, *, alone: int) -> int:
-        """Queue another run of an item, unless it was taken over meanwhile."""
+        """Queue another run of an item unless it was taken over meanwhile."""
         tables = self._store.tables
         values = {"batch": row.batch_id, "id": row.id, "runs": row.runs, "alone": alone}
         with tables.begin() as connection:

@@ -32,7 +32,7 @@ _DENIAL_LISTS = ("denied_commands", "disabled_tools")
 
 
 class Order(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What is done with each item; an item's own fields count more."""
+    """What is done with each item; the item's own fields take precedence."""
 
     prompt: str | None = None
     """A template: `{name}` is a field of the item."""
@@ -84,7 +84,7 @@ class Ceiling(Struct, frozen=True):
         )
 
     def check_item(self, order: Order, item: Item) -> None:
-        """Raises ConfigError: the item's own commands go beyond the ceiling."""
+        """Raises ConfigError if the item's own commands exceed the ceiling."""
         if self.settings is None:
             return
         self.check(order)
@@ -99,7 +99,7 @@ class Ceiling(Struct, frozen=True):
                 )
 
     def check(self, order: Order) -> None:
-        """Raises ConfigError: an address in an order would be sent the worker's key."""
+        """Raises ConfigError if the order has an address that the worker's key would be sent to."""
         if self.settings is not None and order.base_url is not None:
             raise ConfigError(
                 f"The order names the address {order.base_url}, and this worker sends its keys only"
@@ -108,7 +108,8 @@ class Ceiling(Struct, frozen=True):
 
 
 def _check_directory(directory: Path) -> None:
-    """Raises ConfigError: keys and start-up files of the worker's user may be there."""
+    """Raises ConfigError for a directory that may hold keys or start-up files of the worker's
+    user."""
     home, env = resolve_home_and_env()
     try:
         check_stored_workspace(directory, home, env)
@@ -127,8 +128,8 @@ def _may_run(command: str, settings: Settings) -> bool:
 
 
 def load_ceiling(name: str | None) -> Ceiling:
-    """What `--may` says: `all`, a settings file, or by default the worker's own settings. Raises
-    ConfigError."""
+    """Load the ceiling that `--may` names: `all`, a settings file, or by default the worker's own
+    settings. Raises ConfigError."""
     if name == "all":
         return Ceiling()
     if name is None:
@@ -142,7 +143,7 @@ def load_ceiling(name: str | None) -> Ceiling:
 
 
 def narrow_settings(wanted: Settings, most: Settings) -> Settings:
-    """The settings with every permission that `most` does not grant taken away."""
+    """Remove every permission from the settings that `most` does not grant."""
     changes: dict[str, Any] = {
         name: getattr(wanted, name) and getattr(most, name) for name in _SWITCHES
     }
@@ -168,7 +169,7 @@ def _narrow_rules(wanted: tuple[str, ...], most: tuple[str, ...]) -> tuple[str, 
 
 
 def merge_limits(order: Limits, item: Limits) -> Limits:
-    """The item's own where it names one."""
+    """Merge limits; the item's own take precedence."""
     named = {
         name: value
         for name in Limits.__struct_fields__
@@ -185,8 +186,8 @@ def build_task_options(
     policy: AnswerPolicy,
     env: dict[str, str],
 ) -> ResolvedTaskOptions:
-    """What a worker's files and the order make of an item's task. Raises ConfigError,
-    WorkspaceError."""
+    """Build the options of an item's task from the worker's files and the order. Raises
+    ConfigError, WorkspaceError."""
     ceiling.check(order)
     options = make_options(
         workspace=workspace,

@@ -1,7 +1,7 @@
 """Progress of items in the tables: started, ended, tried again, queued.
 
 An attempt's result line is written before the row of its item changes. If a worker dies in between,
-the item is driven again, its journal says that it is over, and the line is not written twice.
+the item is driven again, its journal shows that it has ended, and the line is not written twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WHERE = "where batch_id = :batch and id = :id"
 
 
 def start_item(store: BatchStore, row: ItemRow, worker_id: str) -> ItemRow | None:
-    """Note that an item is driven; None if this run of it is over."""
+    """Note that an item is driven; None if this run of it has ended."""
     changed = store.tables.change(
         f"""update joey.item set status = :running, worker = :worker,
             started = coalesce(started, {store.tables.clock}) {_WHERE}
@@ -43,7 +43,7 @@ def start_item(store: BatchStore, row: ItemRow, worker_id: str) -> ItemRow | Non
 def finish_attempt(
     store: BatchStore, row: ItemRow, line: ResultLine, options: BatchOptions, *, is_last: bool
 ) -> ItemStatus:
-    """Record the end of an attempt, and queue the next one if the error is worth it."""
+    """Record the end of an attempt, and queue the next one if the error may be retried."""
     line = store.results.append(line)
     values = {"batch": row.batch_id, "id": row.id, "runs": row.runs}
     store.tables.record_cost(row.batch_id, row.id, row.attempt, line.cost)
@@ -84,7 +84,7 @@ def queue_next_attempt(
     failures: int = 0,
     keeps_deaths: bool = False,
 ) -> None:
-    """A new attempt from the beginning; what the earlier ones left is kept."""
+    """Queue a new attempt from the beginning; the files of earlier ones are kept."""
     attempt = row.attempt + 1
     connection.execute(
         store.tables.sql(
@@ -109,7 +109,7 @@ def queue_next_attempt(
 
 
 def queue_run(store: BatchStore, connection: sa.Connection, row: ItemRow) -> None:
-    """Queue an item once more: its first run, or a later one of the same attempt or the next."""
+    """Queue an item once more: its first run, or a later run of the same or the next attempt."""
     run = row.runs + 1
     connection.execute(
         store.tables.sql(
@@ -131,12 +131,12 @@ def queue_run(store: BatchStore, connection: sa.Connection, row: ItemRow) -> Non
 
 
 def _build_rank(row: ItemRow, item: Item) -> int:
-    """Items are driven by priority, then in the order of the list. The queue itself orders by
-    milliseconds. Later runs of an item come after the first ones of others."""
+    """Build the queue order: by priority, then by position in the list. The queue itself orders by
+    milliseconds. Later runs of an item come after the first runs of others."""
     place = row.place if row.runs == 0 else _RANKED_PLACES
     return item.priority * _RANKED_PLACES + min(place, _RANKED_PLACES - 1)
 
 
 def build_run_id(batch_id: str, item_id: str, run: int) -> str:
-    """The name of a run in the queue, so that queued twice it is driven once."""
+    """Build the name of a run in the queue, so that queued twice it is driven once."""
     return f"{build_task_id(batch_id, item_id, 0)}.{run}"

@@ -1,8 +1,8 @@
 """The queue of a store: the only module that uses DBOS.
 
-DBOS decides which worker drives which item, how many at once, and in which order. What it stores is
-JSON: its default serializer is pickle, which would let everybody who writes the database run code
-on workers. Its application version is that of the order format, so that an upgraded worker takes
+DBOS decides which worker drives which item, how many at once, and in which order. It stores JSON:
+its default serializer is pickle, with which anyone who can write to the database could run code on
+workers. Its application version is the version of the order format, so an upgraded worker accepts
 orders of the version before.
 """
 
@@ -58,18 +58,18 @@ def build_queue_name(batch_id: str) -> str:
 
 
 def migrate_queue(engine: sa.Engine) -> None:
-    """Make or update DBOS's tables; several processes may do it at once. Raises StoreError."""
+    """Create or update DBOS's tables; several processes may do it at once. Raises StoreError."""
     from dbos import run_dbos_database_migrations
 
     url = engine.url.render_as_string(hide_password=False)
     try:
         run_dbos_database_migrations(system_database_url=url)
-    except Exception as error:  # its command line's way out, after it has printed why
+    except Exception as error:  # its command line exits like this after printing the reason
         raise StoreError("The tables of the queue cannot be made; the reason is above.") from error
 
 
 class QueueClient:
-    """Puts items into the queue, and looks at it; drives none."""
+    """Adds items to the queue and inspects it, but drives none."""
 
     def __init__(self, engine: sa.Engine) -> None:
         _quiet_logs()
@@ -81,7 +81,8 @@ class QueueClient:
 
     @translate_database_errors()
     def register(self, batch_id: str, options: BatchOptions, width: int) -> None:
-        """Make the queue of a batch, or change its limits; `width` is that of the widest worker."""
+        """Create the queue of a batch, or change its limits; `width` is the largest number of items
+        at once of any worker."""
         self._client.register_queue(
             build_queue_name(batch_id),
             worker_concurrency=_find_least(width, options.at_once),
@@ -93,7 +94,7 @@ class QueueClient:
 
     @translate_database_errors()
     def set_pace(self, batch_id: str, *, is_busy: bool) -> None:
-        """How often workers look into a queue: often only while there is something to do."""
+        """Set how often workers poll a queue: often only while there is work."""
         wanted = BUSY_POLL_INTERVAL_S if is_busy else IDLE_POLL_INTERVAL_S
         queue = self._client.retrieve_queue(build_queue_name(batch_id))
         if queue is not None and queue.polling_interval_sec != wanted:
@@ -117,14 +118,14 @@ class QueueClient:
             "workflow_id": workflow_id,
             "app_version": _VERSION,
             "priority": priority + 1,
-            # Always: a queue with a limit per group passes over what has none.
+            # Always: a queue with a limit per group skips items without a group.
             "queue_partition_key": group,
         }
         self._client.enqueue_in_transaction(connection, options, batch_id, item_id, run)
 
     @translate_database_errors()
     def widen(self, batch_id: str, width: int) -> None:
-        """Let a worker take this many items at once; one with less room waits with the others."""
+        """Let a worker take this many items at once; a smaller worker waits with the others."""
         queue = self._client.retrieve_queue(build_queue_name(batch_id))
         if queue is None:
             return
@@ -134,7 +135,7 @@ class QueueClient:
 
     @translate_database_errors()
     def list_unfinished(self, batch_id: str) -> set[str]:
-        """The names of runs that are queued or driven."""
+        """List the names of runs that are queued or driven."""
         found = self._client.list_workflows(
             queue_name=build_queue_name(batch_id),
             status=["ENQUEUED", "DELAYED", "PENDING"],
@@ -145,7 +146,7 @@ class QueueClient:
 
     @translate_database_errors()
     def list_pending(self) -> list[PendingRun]:
-        """What all workers, dead or alive, have taken from the queues."""
+        """List the runs that all workers, dead or alive, have taken from the queues."""
         found = self._client.list_workflows(status="PENDING", load_output=False)
         return [
             PendingRun(each.workflow_id, each.executor_id, *_read_arguments(each.input))
@@ -155,12 +156,12 @@ class QueueClient:
 
     @translate_database_errors()
     def cancel(self, workflow_id: str) -> None:
-        """Forget a run that another one has replaced."""
+        """Forget a run that was replaced by another."""
         self._client.cancel_workflow(workflow_id)
 
     @translate_database_errors()
     def list_held(self, worker_id: str) -> list[tuple[str, str, int]]:
-        """What a dead worker was driving (batch, item, run)."""
+        """List the runs of a dead worker (batch, item, run)."""
         found = self._client.list_workflows(
             executor_id=worker_id, status="PENDING", load_output=False
         )
@@ -168,7 +169,7 @@ class QueueClient:
 
     @translate_database_errors()
     def requeue(self, worker_id: str) -> int:
-        """Queue again what a dead worker was driving; how many."""
+        """Requeue the runs of a dead worker; return how many."""
         found = self._client.list_workflows(
             executor_id=worker_id, status="PENDING", load_output=False
         )
@@ -199,7 +200,7 @@ class QueueWorker:
         run_item: ItemRunner,
         batch_id: str | None = None,
     ) -> None:
-        """`batch_id`: take items of no other batch."""
+        """With `batch_id`, take only items of this batch."""
         _quiet_logs()
         config: DBOSConfig = {
             "name": _APPLICATION,
@@ -234,11 +235,11 @@ class QueueWorker:
 def _quiet_logs() -> None:
     logger = logging.getLogger("dbos")
     logger.setLevel(logging.ERROR)
-    logger.addFilter(_drop_traceback)  # once, however often it is added
+    logger.addFilter(_drop_traceback)  # added once only
 
 
 def _drop_traceback(record: logging.LogRecord) -> bool:
-    """Where an error occurred in the library tells a user nothing."""
+    """Drop the traceback: where the library failed means nothing to a user."""
     if record.exc_info and (error := record.exc_info[1]) is not None:
         record.msg, record.args = f"{record.getMessage()} {error}", ()
         record.exc_info = record.exc_text = None

@@ -19,12 +19,13 @@ class AttemptOutcome(Struct, frozen=True):
 
 
 def build_line(store: BatchStore, row: ItemRow, outcome: AttemptOutcome) -> ResultLine:
-    """The line of an attempt that ends now; all that it did and cost counts."""
+    """Build the line of an attempt that ends now; all its work and cost counts."""
     return _fill_in(store, row, outcome, read_usage(store.tasks, row.task_id))
 
 
 def build_stopped_line(store: BatchStore, row: ItemRow, status: ItemStatus) -> ResultLine:
-    """The line of an item that is stopped while it does not run; its patch and check stay."""
+    """Build the line of an item that is stopped while it is not running; its patch and check
+    stay."""
     usage = read_usage(store.tasks, row.task_id)
     line = _fill_in(store, row, AttemptOutcome(status, status.value), usage)
     if (earlier := row.line) is None or earlier.attempt != row.attempt:
@@ -55,5 +56,5 @@ def _fill_in(
 
 
 def read_clock(store: BatchStore) -> float:
-    """The database's time, in seconds since 1970."""
+    """Return the database's time in seconds since 1970."""
     return float(store.tables.query(f"select {store.tables.clock}")[0][0])

@@ -1,4 +1,4 @@
-"""Results of a batch: statuses, result lines, and the file that they are appended to."""
+"""Results of a batch: statuses, result lines, and the file to which they are appended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class ItemStatus(StrEnum):
-    """Where an item is; `waiting` and `running` are never written into a result."""
+    """The state of an item; `waiting` and `running` are never written into a result."""
 
     DONE = "done"
     FAILED = "failed"
@@ -98,7 +98,7 @@ class ResultLine(Struct, frozen=True, rename="camel", kw_only=True):
     refused: tuple[RefusedCall, ...] = ()
 
     def repeats(self, earlier: ResultLine) -> bool:
-        """Nothing happened between the two that a second line could tell."""
+        """Whether a second line would add nothing to the first."""
         if self.attempt != earlier.attempt:
             return False
         if earlier.status not in (*CONTINUED_STATUSES, ItemStatus.LIMIT):
@@ -122,7 +122,7 @@ class ResultsFile:
         self.latest: dict[str, ResultLine] = {}
 
     def refresh(self) -> None:
-        """Read what was appended since. A line that a dying process left unfinished is ignored."""
+        """Read new lines. A line that a dying process left incomplete is ignored."""
         with self._lock:
             try:
                 with self._path.open("rb") as file:
@@ -140,14 +140,14 @@ class ResultsFile:
                 self.latest[line.item] = line
 
     def _forget(self) -> None:
-        """The file was removed or cut off by someone else."""
+        """Forget the content after the file was removed or truncated by another process."""
         self._offset = 0
         self.lines.clear()
         self.latest.clear()
 
     def append(self, line: ResultLine) -> ResultLine:
-        """Add one line, synced, unless it only repeats the latest of its item; that one then.
-        Raises StoreError."""
+        """Append and sync one line and return it; if it only repeats the latest line of its item,
+        return that one. Raises StoreError."""
         directory = self._path.parent
         with (
             translate_storage_errors("could not write results.jsonl", directory),
@@ -163,15 +163,15 @@ class ResultsFile:
         return line
 
     def record(self, connection: Connection, row: ItemRow, line: ResultLine) -> None:
-        """Add a line as part of the transaction that ends its attempt, where lines are kept in
+        """Add a line as part of the transaction that ends its attempt, if lines are kept in
         tables."""
 
     def _write(self, line: ResultLine) -> None:
-        """Needs the locks."""
+        """Write a line; the caller holds the locks."""
         directory = self._path.parent
         descriptor = open_private_file(self._path, os.O_RDWR)
         try:
-            os.ftruncate(descriptor, self._offset)  # what a dying process left unfinished
+            os.ftruncate(descriptor, self._offset)  # an incomplete line of a dying process
             os.lseek(descriptor, 0, os.SEEK_END)
             try:
                 write_fully(descriptor, msgspec.json.encode(line) + b"\n")
@@ -186,7 +186,7 @@ class ResultsFile:
 
 
 def decode_lines(data: bytes) -> list[ResultLine]:
-    """Those that are result lines; others are logged and passed over."""
+    """Decode result lines; others are logged and skipped."""
     found: list[ResultLine] = []
     for each in data.splitlines():
         try:
@@ -198,7 +198,7 @@ def decode_lines(data: bytes) -> list[ResultLine]:
 
 
 def count_statuses(statuses: Iterable[ItemStatus]) -> dict[str, int]:
-    """How many items have each status; every status is named."""
+    """Count the items of each status, zeros included."""
     counts: dict[str, int] = {status.value: 0 for status in ItemStatus}
     for status in statuses:
         counts[status.value] += 1

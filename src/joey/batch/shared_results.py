@@ -1,8 +1,8 @@
 """Results in the tables of a cluster, and their copy in the output directory.
 
 A worker adds the line of an attempt, its patch and the output of its check in the transaction that
-ends the attempt, which is refused if another worker drives the item by now. Lines of a batch are
-numbered without gaps; commands with an output directory append what is missing to its files.
+ends the attempt; it fails if another worker drives the item by now. Lines of a batch are numbered
+without gaps; commands with an output directory append missing lines to its files.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class SharedResults(ResultsFile):
     """Results of one batch in its output directory, or of all batches for a worker."""
 
     def __init__(self, tables: Tables, out: Path | None, batch_id: str | None) -> None:
-        """`out`: where the copy is; None for a worker, which needs none."""
+        """`out` is the directory of the copy; None for a worker, which needs none."""
         super().__init__((out or Path()) / "results.jsonl")
         self._tables, self._out, self._batch_id = tables, out, batch_id
 
     def refresh(self) -> None:
-        """Copy what was added since. Raises StoreError."""
+        """Copy new lines. Raises StoreError."""
         out = self._out
         if out is None or self._batch_id is None:
             return
@@ -47,7 +47,7 @@ class SharedResults(ResultsFile):
                     super().refresh()
 
     def append(self, line: ResultLine) -> ResultLine:
-        """Nothing yet: `record` does it."""
+        """Do nothing: `record` adds the line."""
         return line
 
     def record(self, connection: sa.Connection, row: ItemRow, line: ResultLine) -> None:

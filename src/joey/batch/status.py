@@ -1,4 +1,4 @@
-"""The status of a batch as programs read it: counts, cost, workers, differences of the list."""
+"""The status of a batch for programs: counts, cost, workers, differences of the list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from joey.batch.store import BatchStore
 
 
 def build_status(store: BatchStore) -> dict[str, Any]:
-    """`joey batch status --json`; the counts add up to `items`."""
+    """Build the object of `joey batch status --json`; the counts add up to `items`."""
     batch = store.load_batch()
     rows = store.tables.query(
         "select id, status, worker, listed, changed from joey.item where batch_id = :id",
@@ -39,7 +39,7 @@ def build_status(store: BatchStore) -> dict[str, Any]:
 
 
 def find_rate_limits(store: BatchStore) -> dict[str, float]:
-    """The services that no worker asks now, and for how many seconds."""
+    """Return the services that workers avoid for now, with the seconds left."""
     clock, end = store.tables.clock, store.tables.throttle_end
     rows = store.tables.query(
         f"select service, {end} - {clock} from joey.throttle where {end} > {clock}"

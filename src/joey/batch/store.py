@@ -64,7 +64,7 @@ class BatchStore:
         *,
         batch_id: str | None = None,
     ) -> None:
-        """`batch_id`: the only batch that counts here, where the database has others."""
+        """With `batch_id`, only this batch counts, although the database has others."""
         self.out = out
         self.engine = engine
         self.tables = Tables(engine)
@@ -81,7 +81,7 @@ class BatchStore:
 
     @property
     def queue(self) -> QueueClient:
-        """The queue; who only looks at results does not wait for its library."""
+        """The queue; loaded late, because readers of results do not need its library."""
         if self._queue is None:
             from joey.batch.queue import QueueClient
 
@@ -89,11 +89,11 @@ class BatchStore:
         return self._queue
 
     def locate_files(self, batch_id: str) -> OutputDirectory:
-        """Where the workspaces of a batch are on this host, with their patches and checks."""
+        """Return the directory of a batch's workspaces, patches and checks on this host."""
         return self.out
 
     def find_batch_id(self) -> str | None:
-        """The batch of this directory, which may have no row yet."""
+        """Return the id of this directory's batch, which may have no row yet."""
         if self._batch_id is not None:
             return self._batch_id
         rows = self.tables.query("select id from joey.batch")
@@ -121,9 +121,9 @@ class BatchStore:
 def open_batch_store(
     out: Path, *, create: bool = False, url: str | None = None, work: Path | None = None
 ) -> BatchStore:
-    """The store of an output directory; `url` names the database of a new batch if it is not in
-    the directory, and `work` where its workspaces are then. Raises BatchNotFoundError, ConfigError,
-    StoreError."""
+    """Open the store of an output directory; `url` names the database of a new batch if it is
+    outside the directory, and `work` the directory of its workspaces then. Raises
+    BatchNotFoundError, ConfigError, StoreError."""
     paths = OutputDirectory(out.expanduser().absolute())
     if paths.reference.exists() or (create and url is not None):
         from joey.batch.cluster_store import open_output_store
@@ -143,7 +143,7 @@ def open_batch_store(
     if create:
         from joey.batch.queue import migrate_queue
 
-        Tables(engine).create()  # first: it explains why a database cannot be used
+        Tables(engine).create()  # first, because it explains why a database cannot be used
         migrate_queue(engine)
     else:
         Tables(engine).check_version()
@@ -151,7 +151,7 @@ def open_batch_store(
 
 
 def open_located_store(locator: str, work: str) -> BatchStore:
-    """The store of a process that passed these on."""
+    """Open the store that another process located."""
     directory = Path(work) if work else None
     if locator:
         return open_batch_store(Path(locator), work=directory)
@@ -166,7 +166,7 @@ def generate_batch_id() -> str:
 
 
 def build_task_id(batch_id: str, item_id: str, attempt: int) -> str:
-    """The name of an attempt's journal, which may have fewer characters than an item's id."""
+    """Build the id of an attempt's task, which allows fewer characters than an item's id."""
     name = item_id
     if _SAFE_ID_RE.fullmatch(item_id) is None:
         plain = _UNSAFE_RE.sub("_", item_id)[:_MAX_NAME_CHARS]

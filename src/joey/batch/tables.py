@@ -1,7 +1,7 @@
 """Tables of batches (`joey.*`): batches, items, workers and rate limits, next to the queue.
 
 The SQL is the same for every database. SQLite has no schemas, so a table is called `"joey.item"`
-there. Everything is changed in transactions, so that a process may die at any moment.
+there. All changes are made in transactions, so a process may die at any moment.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _CREATE = (
 
 
 class BatchOptions(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """How a batch is run: the order, and what counts for all items together."""
+    """Options of a batch: the order, and limits for all items together."""
 
     order: Order = Order()
     order_format: int = ORDER_FORMAT
@@ -140,11 +140,11 @@ class Tables:
         """SQL for the end of a rate limit, likewise."""
 
     def build_instant(self, seconds: str) -> str:
-        """SQL for a moment as columns store it."""
+        """Return SQL for a time in the format of the columns."""
         return seconds if self._is_sqlite else f"to_timestamp({seconds})"
 
     def lock_batch(self, connection: sa.Connection, batch_id: str) -> None:
-        """Let nobody change items of a batch until the transaction ends, as SQLite does anyway."""
+        """Lock the items of a batch until the transaction ends; SQLite does that anyway."""
         if not self._is_sqlite:
             for statement in (
                 "select pg_advisory_xact_lock(hashtextextended(:id, 1))",
@@ -157,24 +157,24 @@ class Tables:
 
     @contextmanager
     def begin(self) -> Iterator[sa.Connection]:
-        """One transaction. Raises StoreError."""
+        """Begin a transaction. Raises StoreError."""
         with translate_database_errors(), self.engine.begin() as connection:
             if self._is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
 
     def query(self, text: str, **values: Any) -> list[tuple[Any, ...]]:
-        """The rows of one statement that only reads. Raises StoreError."""
+        """Return the rows of a read-only statement. Raises StoreError."""
         with translate_database_errors(), self.engine.connect() as connection:
             return [tuple(row) for row in connection.execute(self.sql(text), values)]
 
     def change(self, text: str, **values: Any) -> int:
-        """How many rows one statement changed."""
+        """Run a statement and return the number of changed rows."""
         with self.begin() as connection:
             return connection.execute(self.sql(text), values).rowcount
 
     def create(self) -> None:
-        """Make the tables. Raises StoreError: a newer joey has written them."""
+        """Create the tables. Raises StoreError if a newer joey has written them."""
         with self.begin() as connection:
             for statement in _CREATE:
                 connection.execute(self.sql(statement))
@@ -203,7 +203,7 @@ class Tables:
         return BatchRow(*rows[0]) if rows else None
 
     def load_items(self, batch_id: str) -> list[ItemRow]:
-        """In the order of the list."""
+        """Load the items in list order."""
         columns = ", ".join(ItemRow.__struct_fields__)
         rows = self.query(
             f"select {columns} from joey.item where batch_id = :batch order by place, id",
@@ -221,7 +221,7 @@ class Tables:
         return _decode_item(rows[0]) if rows else None
 
     def record_cost(self, batch_id: str, item_id: str, attempt: int, cost: float) -> None:
-        """Set what the current attempt has cost so far, and the batch's sum with it."""
+        """Set the cost of the current attempt so far, and update the batch's sum."""
         with self.begin() as connection:
             values = {"batch": batch_id, "id": item_id, "attempt": attempt, "cost": cost}
             where = "where batch_id = :batch and id = :id and attempt = :attempt"

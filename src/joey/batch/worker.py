@@ -1,7 +1,7 @@
 """Workers: processes that take items from the queue and drive them.
 
-What a dead worker was driving is queued again (`liveness`), and then driven in a process of its
-own, so that an item which kills its process kills no other.
+Items of a dead worker are queued again (`liveness`), and then driven in a separate process, so that
+an item that kills its process takes no other with it.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Worker:
         self._queue = QueueWorker(store.engine, self.id, self._drive_from_queue, batch_id)
 
     async def run(self) -> None:
-        """Work until cancelled, or with `until_empty` until nothing waits or runs. Raises
-        TaskLostError: others have taken over; StoreError."""
+        """Work until cancelled, or with `until_empty` until nothing is waiting or running. Raises
+        StoreError, or TaskLostError if other workers have taken over."""
         await asyncio.to_thread(self._register)
         try:
             await asyncio.to_thread(self._membership.take_over)
@@ -82,7 +82,7 @@ class Worker:
                 task.cancel()
             if self._driving:
                 await asyncio.wait(self._driving.values(), timeout=_STOP_TIMEOUT_S)
-            # What is left is queued again by those that find this worker gone.
+            # The rest is queued again when others find this worker gone.
             if not self._is_lost:
                 await asyncio.to_thread(self._release_items)
                 await asyncio.to_thread(self._membership.release)
@@ -95,7 +95,7 @@ class Worker:
         self._membership.register(self._width)
 
     def _find_width(self) -> int:
-        """That of its batch."""
+        """Return how many items a worker drives at once in its batch."""
         if self._store.find_batch_id() is None:
             return BatchOptions().width
         return self._store.load_batch().decode_options().width
@@ -138,7 +138,8 @@ class Worker:
             await asyncio.sleep(_TICK_S)
 
     def _release_items(self) -> None:
-        """This worker stops on purpose: none of its items is suspected of having killed it."""
+        """Release the items on an intended stop, so that none is suspected of having killed the
+        worker."""
         try:
             self._store.tables.change(
                 """update joey.item set status = :waiting, worker = null
@@ -151,7 +152,7 @@ class Worker:
             log.warning("worker %s: %s", self.id, error)
 
     def _look_for_work(self) -> bool:
-        """Whether there is nothing to do. Items that were cancelled meanwhile are stopped."""
+        """Look for work; True if there is none. Running items that were cancelled are stopped."""
         cancelled = self._store.tables.query(
             "select batch_id, id from joey.item where status = :running and mark = 'cancel'",
             running=ItemStatus.RUNNING,
@@ -184,14 +185,14 @@ class Worker:
     # Items
 
     async def _drive_from_queue(self, batch_id: str, item_id: str, run: int) -> str:
-        """Called in the queue's own event loop; the item is driven in the worker's."""
+        """Drive an item; called in the queue's event loop, but driven in the worker's."""
         driving = asyncio.run_coroutine_threadsafe(
             self._drive_in_slot(batch_id, item_id, run), self._loop
         )
         try:
             return await asyncio.wrap_future(driving)
         except asyncio.CancelledError:
-            # The worker stops. To the queue it must look as if it had died: others take over.
+            # The worker stops. To the queue it must look dead, so that others take over.
             forever: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             return await forever
 
@@ -218,7 +219,8 @@ class Worker:
             await asyncio.sleep(_MIN_STORE_RETRY_S)
 
     async def _drive_once(self, batch_id: str, item_id: str, run: int) -> str:
-        """The status that the item ends with; what is over, or was queued anew, is left alone."""
+        """Drive an item and return its status; leave it alone if it has ended or was queued
+        again."""
         self._membership.check()
         row = await asyncio.to_thread(self._store.tables.load_item, batch_id, item_id)
         batch = await asyncio.to_thread(self._store.tables.load_batch, batch_id)
@@ -234,7 +236,7 @@ class Worker:
         return await drive_item(self._store, self._runner, started, options)
 
     async def _drive_alone(self, row: ItemRow, options: BatchOptions) -> str:
-        """Drive an item in a process of its own, which alone dies with it."""
+        """Drive an item in a separate process, so that a crash affects no other item."""
         deaths = row.deaths
         while True:
             ended = await self._run_item_process(row)
@@ -257,7 +259,7 @@ class Worker:
                 )
 
     async def _run_item_process(self, row: ItemRow) -> str:
-        """How the process ended."""
+        """Run an item's process and return how it ended."""
         command = (sys.executable, "-m", "joey.batch.item_process")
         located = (self._store.locator, self._store.work)
         arguments = (*located, row.batch_id, row.id, self._ceiling_name or "")
@@ -287,7 +289,7 @@ def _join(store: BatchStore) -> Membership:
 
 
 class _LineLogger:
-    """Logs what an item's own process prints."""
+    """Logs what an item's process prints."""
 
     def __init__(self, item_id: str) -> None:
         self._item_id = item_id
@@ -302,7 +304,7 @@ class _LineLogger:
 
 
 async def retry_until_stored(item_id: str, work: Callable[[], Awaitable[T]]) -> T:
-    """The result of `work`, which is repeated while nothing can be stored, for example because the
+    """Return the result of `work`, repeated while nothing can be stored, for example because the
     disk is full: this uses up no attempt, and no result is lost. Raises TaskLostError."""
     seconds = _MIN_STORE_RETRY_S
     while True:
@@ -329,7 +331,7 @@ async def drive_item(
 
 
 async def stop_when_parent_is_gone() -> None:
-    """End this process at once when the other end of standard input is closed."""
+    """Exit at once when the parent closes the other end of standard input."""
     loop = asyncio.get_running_loop()
     closed = loop.create_future()
 

@@ -1,8 +1,8 @@
-"""Workspaces of items: made once per attempt, set up, and compared with their start.
+"""Workspaces of items: created once per attempt, set up, and compared with their start.
 
-A workspace is complete when its state file exists; what a killed worker left unfinished is made
-again, after the programs that it left at work have been ended. The start is recorded in a git
-repository outside of the workspace, which nothing in there can configure.
+A workspace is complete when its state file exists; one that a killed worker left incomplete is
+created again, after ending the programs still running in it. The start is recorded in a git
+repository outside of the workspace, which nothing in the workspace can configure.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TIMEOUT_EXIT_CODE = 124
 
 
 class WorkspaceFailure(UserError):
-    """An item's workspace could not be made, set up or compared."""
+    """An item's workspace could not be created, set up or compared."""
 
 
 class WorkspaceState(Struct, frozen=True):
@@ -79,11 +79,11 @@ class ItemWorkspace:
 
     @property
     def is_prepared(self) -> bool:
-        """It was made, on this host."""
+        """Whether it was created on this host."""
         return self._state_file.exists() and self.directory.is_dir()
 
     async def prepare(self) -> Path:
-        """Make it and run the setup command, unless both were done before. Raises
+        """Create the workspace and run the setup command, unless both were done before. Raises
         WorkspaceFailure."""
         make_private_directory(self._root)
         if self._state_file.exists() or self._own_directory.exists() or self._repository.exists():
@@ -122,7 +122,7 @@ class ItemWorkspace:
 
     async def _create(self) -> None:
         repo, to = self._item.repo, self._own_directory
-        if (self._item.ref or "").startswith("-"):  # git would take it for an option
+        if (self._item.ref or "").startswith("-"):  # git would read it as an option
             raise WorkspaceFailure(f"`{self._item.ref}` is not the name of a commit or branch.")
         if repo is None:
             make_private_directory(to)
@@ -143,7 +143,7 @@ class ItemWorkspace:
                     raise WorkspaceFailure(f"There is no directory {repo} to work in.")
 
     def _exclude_output(self) -> None:
-        """An output directory in the workspace (`--workspace dir`) is no part of the patch."""
+        """Exclude an output directory in the workspace (`--workspace dir`) from the patch."""
         output, directory = self._root.parent, self.directory.resolve()
         if output.resolve().is_relative_to(directory):
             pattern = output.resolve().relative_to(directory).as_posix()
@@ -152,7 +152,7 @@ class ItemWorkspace:
     async def _checkout(self, clone: Path, ref: str) -> None:
         checkout = ("git", "-C", str(clone), "checkout", "-q", "--detach")
         answer = await self._run_program((*checkout, ref), accepts_failure=True)
-        if answer.returncode != 0:  # a commit that no branch has, or a branch of the remote
+        if answer.returncode != 0:  # a commit without a branch, or a branch of the remote
             await self._run_program(("git", "-C", str(clone), "fetch", "-q", "origin", ref))
             await self._run_program((*checkout, "FETCH_HEAD"))
 
@@ -181,7 +181,7 @@ class ItemWorkspace:
         return Patch(name, len(rows), added, removed, sha256(data).hexdigest())
 
     async def run_check(self, file: Path) -> Check | None:
-        """Run the check command and keep what it printed. Raises WorkspaceFailure."""
+        """Run the check command and store its output. Raises WorkspaceFailure."""
         if self._item.check is None:
             return None
         answer, seconds = await self._run_command(self._item.check)
@@ -210,7 +210,7 @@ class ItemWorkspace:
     async def _run_program(
         self, command: tuple[str, ...], *, accepts_failure: bool = False
     ) -> CompletedProgram:
-        """git with the user's own configuration and credentials. Raises WorkspaceFailure."""
+        """Run git with the user's own configuration and credentials. Raises WorkspaceFailure."""
         try:
             answer = await run(command, env=self._env, merge_stderr=True, timeout_s=_GIT_TIMEOUT_S)
         except ProgramTimeoutError as error:
@@ -220,12 +220,12 @@ class ItemWorkspace:
         return answer
 
     async def _snapshot(self) -> str:
-        """The tree of all files that git does not ignore. It works on a copy of the index: a git
-        that was killed leaves its lock, and one whose worker was killed may still be at work."""
+        """Return the tree of all files that git does not ignore. It uses a copy of the index: a
+        killed git leaves its lock, and a git whose worker was killed may still be running."""
         index = self._repository / "index"
         copy = self._repository / f"index-{os.urandom(4).hex()}"
         if index.exists():
-            shutil.copy2(index, copy)  # with its time, by which git tells what has changed since
+            shutil.copy2(index, copy)  # with its time, which git uses to detect changes
         try:
             await self._git("add", "-A", "--", ".", index=copy)
             tree = await self._git("write-tree", index=copy)
@@ -261,7 +261,7 @@ class ItemWorkspace:
 
 
 def _copy_directory(source: str, to: Path, output: Path) -> None:
-    """Copy a directory without the output directory of the batch, which may be in it."""
+    """Copy a directory without the batch's output directory, which may be in it."""
     directory = Path(source).expanduser()
     if not directory.is_dir():
         raise WorkspaceFailure(f"There is no directory {source} to copy.")
@@ -278,7 +278,7 @@ def _copy_directory(source: str, to: Path, output: Path) -> None:
 
 
 def build_item_environment(item_id: str, attempt: int) -> dict[str, str]:
-    """The variables of a worker, with those that commands of an item get."""
+    """Build the environment of an item's commands from the worker's."""
     own = {name: value for name, value in os.environ.items() if name != "JOEY_STORE"}
     return {**own, "JOEY_ITEM": item_id, "JOEY_ATTEMPT": str(attempt)}
 

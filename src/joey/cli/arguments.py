@@ -18,14 +18,14 @@ EDIT_SETTINGS_COMMAND = '$EDITOR "$(joey config path)"'
 
 
 class CliHelpFormatter(argparse.HelpFormatter):
-    """One paragraph is wrapped; what has lines of its own stays as it is."""
+    """Wraps single paragraphs; text with its own line breaks stays unchanged."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if "\n" in text else super()._fill_text(text, width, indent)
 
 
 class CliArgumentParser(argparse.ArgumentParser):
-    """Errors are ours to print, with our exit code, and with what was probably meant."""
+    """Reports errors with joey's exit code and suggests the closest match."""
 
     default_action = ""
     """The action of a command that is given none."""
@@ -55,7 +55,7 @@ class CliArgumentParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"there is no {str(value)!r} here{meant}")
 
     def _format_flag_suggestion(self, message: str) -> str:
-        """The flag that is nearest to one that nobody knows."""
+        """Suggest the flag closest to an unknown one."""
         _, found, rest = message.partition("unrecognized arguments: ")
         unknown = rest.split(" ")[0].partition("=")[0]
         if not found or not unknown.startswith("--"):
@@ -66,7 +66,8 @@ class CliArgumentParser(argparse.ArgumentParser):
 
 class TrailingCommandParser(CliArgumentParser):
     def parse_args(self, args: Sequence[str]) -> argparse.Namespace:  # type: ignore[override]
-        """What follows `--` is another program's command line, whatever it looks like."""
+        """Parse arguments; after `--` comes another program's command line, which is kept as it
+        is."""
         end = args.index("--") if "--" in args else len(args)
         arguments = super().parse_args(args[:end])
         arguments.command_line = [*getattr(arguments, "command_line", ()), *args[end + 1 :]]
@@ -76,8 +77,8 @@ class TrailingCommandParser(CliArgumentParser):
 
 
 class SubcommandParser(CliArgumentParser):
-    """Of one action of a command: its words and flags may stand in any order, and what it does
-    not know is its own to complain about."""
+    """Parser of one action of a command: arguments and flags may be in any order, and it reports
+    unknown ones itself."""
 
     _is_parsing_intermixed = False
 
@@ -98,7 +99,7 @@ class SubcommandParser(CliArgumentParser):
 
 
 def _iter_flags(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Its own, and those of its actions, on whose behalf it complains."""
+    """Iterate over its own flags and those of its actions, for which it reports errors."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
@@ -136,7 +137,7 @@ def add_arguments(container: argparse._ActionsContainer, rows: Iterable[Row]) ->
 
 
 class Action(NamedTuple):
-    """An action of a command (`joey COMMAND ACTION`): its line in the list, and its arguments."""
+    """An action of a command (`joey COMMAND ACTION`): its help line and its arguments."""
 
     about: str
     arguments: Sequence[Row] = ()
@@ -221,14 +222,14 @@ def parse_duration(text: str) -> float:
 
 
 def parse_age(text: str) -> int:
-    """In milliseconds."""
+    """Parse an age into milliseconds."""
     if (match := _RELATIVE_TIME_RE.fullmatch(text)) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 36h, 30d or 4w")
     return int(match[1]) * {"m": 1, "h": 60, "d": 1440, "w": 10080}[match[2]] * 60_000
 
 
 def parse_time_ms(text: str) -> int:
-    """A day, a time, or so long ago; in milliseconds since 1970."""
+    """Parse a date, a time or an age into milliseconds since 1970."""
     from datetime import datetime, timedelta
 
     try:

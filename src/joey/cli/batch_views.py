@@ -28,7 +28,7 @@ _JUNIT_ELEMENTS = {"failed": "failure", "limit": "failure", "error": "error"}
 
 
 async def show_batch_progress(snapshots: AsyncIterator[Snapshot]) -> None:
-    """A bar on a terminal, a line per ended item elsewhere."""
+    """Show a progress bar on a terminal, else a line per finished item."""
     try:
         if sys.stderr.isatty():
             await _show_bar(snapshots)
@@ -65,7 +65,7 @@ async def _show_bar(snapshots: AsyncIterator[Snapshot]) -> None:
 
 
 def describe_pace(snapshot: Snapshot, ended: int, seconds: float) -> str:
-    """Rate, cost, and the time left at this rate."""
+    """Describe the rate, the cost and the time left at this rate."""
     left = snapshot.counts["waiting"] + snapshot.counts["running"]
     facts = [f"{snapshot.counts['running']} running", f"${snapshot.cost:.2f}"]
     if ended and seconds > 0:
@@ -83,7 +83,7 @@ def format_ended(line: ResultLine, snapshot: Snapshot) -> str:
 
 
 def print_results(rows: Sequence[ItemRow]) -> None:
-    """The table of results."""
+    """Print the table of results."""
     cells = [_HEADINGS, *(_build_cells(row) for row in rows)]
     write_lines(format_table(cells, get_terminal_width(sys.stdout)))
 
@@ -159,7 +159,7 @@ def write_results(rows: Sequence[ItemRow], output_format: str, sort: str | None)
 
 
 def print_item(store: BatchStore, row: ItemRow, attempt: int, line: ResultLine | None) -> None:
-    """Facts, the conversation, the patch and the check's output of one attempt."""
+    """Print facts, conversation, patch and check output of one attempt."""
     from joey.batch.store import build_task_id
     from joey.cli.task_views import read_rows, render_markdown
 

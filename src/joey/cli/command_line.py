@@ -88,13 +88,13 @@ files and variables:
 
 
 def parse_command_line(argv: Sequence[str]) -> argparse.Namespace:
-    """What is to be done, with `command` naming it (`run` when none was). Raises UsageError;
-    SystemExit: --help, help and --version, which have printed what they should."""
+    """Parse the command line; `command` is `run` if none was named. Raises UsageError, or
+    SystemExit after `--help`, `help` and `--version` have printed their output."""
     if argv[:1] == ["help"] and (len(argv) == 1 or argv[1] in COMMAND_NAMES):
-        argv = [*argv[1:], "--help"]  # many words behind it are a cry for it: a prompt
+        argv = [*argv[1:], "--help"]  # followed by many words, it is a prompt
     match argv:
         case ["help", word] if not word.startswith("-") and len(word.split()) == 1:
-            # Nobody would pay a model for this.
+            # No prompt looks like this.
             near = find_closest_name(word, COMMAND_NAMES)
             meant = (
                 f"; did you mean `joey help {near}`?" if near else f": {', '.join(COMMAND_NAMES)}"
@@ -177,7 +177,7 @@ _SANDBOX_NAMES = {
 
 
 def describe_yes_flag(platform: str) -> str:
-    """The help of `-y`, with what confines commands on a system."""
+    """Describe `-y` for the help, with the sandbox of a system."""
     confined_by = _SANDBOX_NAMES.get(platform, "none on this system; needs --no-sandbox")
     return f"allow everything without asking, within the sandbox ({confined_by}) and --add-dir"
 
@@ -393,7 +393,7 @@ _TASK_ID_RE = compile_regex(r"[0-9a-f-]{4,}")
 
 
 def suggest_command(argv: Sequence[str]) -> str | None:
-    """The command that these arguments probably stand for; None for a prompt."""
+    """Suggest the command that these arguments probably mean; None for a prompt."""
     match argv:
         case [word] if word in _PEER_COMMANDS:
             return _PEER_COMMANDS[word]

@@ -38,7 +38,7 @@ class ExitCode(IntEnum):
 
 
 class UsageError(UserError):
-    """The command line itself is wrong."""
+    """The command line is invalid."""
 
 
 _FAILURE_EXIT_CODES: dict[str, ExitCode] = {
@@ -67,7 +67,7 @@ _PROVIDER_FAILURE_EXIT_CODES = {
 
 
 def outcome_to_exit_code(ending: Ending, *, refused: bool = False) -> ExitCode:
-    """The code of a run that came to its end; `refused`: something would have needed a user."""
+    """Return the exit code of a completed run; `refused`: something would have needed a user."""
     from joey.engine.outcomes import Aborted, Completed, Failed
 
     match ending:
@@ -82,7 +82,7 @@ def outcome_to_exit_code(ending: Ending, *, refused: bool = False) -> ExitCode:
 
 
 def error_to_exit_code(error: BaseException) -> ExitCode:
-    """The code of a run that could not even come to an end."""
+    """Return the exit code of a run that failed to start or complete."""
     match error:
         case UsageError() | WorkspaceError():
             return ExitCode.USAGE

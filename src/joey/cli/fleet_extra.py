@@ -1,6 +1,6 @@
 """The optional libraries of batches.
 
-A module of its own: commands check for them before they load what needs them.
+A separate module: commands check for them before loading code that needs them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,6 @@ from joey.errors import ConfigError
 
 
 def require_fleet() -> None:
-    """Raises ConfigError: the extra is not installed."""
+    """Check that the extra is installed. Raises ConfigError."""
     if find_spec("dbos") is None or find_spec("sqlalchemy") is None:
         raise ConfigError("Batches need the extra `fleet`: pip install 'joey[fleet]'.")

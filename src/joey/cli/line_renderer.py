@@ -1,9 +1,9 @@
 """Events of a task and its subtasks, rendered as lines of text.
 
 `LineWriter` writes to a stream, `TaskRenderer` draws one task on it, `TaskTreeRenderer` a task with
-its subtasks. Brief lines report the progress of a run without a user, with the number of the
-subtask before them. Otherwise everything is drawn that a user has to see: text as it streams in
-while one task speaks alone, and whole pieces when several do, each below a heading that names it.
+its subtasks. Brief lines report the progress of a run without a user; lines of a subtask begin with
+its number. Otherwise everything that a user needs is drawn: text as it streams in while only one
+task produces text, and complete blocks when several do, each below a heading that names its task.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _TODO_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
 class LineWriter:
-    """A stream of lines, of which the last may be open: it holds text that streams in, or a status
-    that the next line erases."""
+    """A stream of lines. The last one may be open: it holds streaming text, or a status that the
+    next line erases."""
 
     def __init__(self, stream: TextIO, *, is_brief: bool = False, has_status: bool = True) -> None:
-        """Brief lines have no colours, and are not worth a failure when nobody reads them."""
+        """Brief lines have no colours, and write errors on them are ignored."""
         self.is_brief = is_brief
         self.front: TaskRenderer | None = None
         """The task whose lines were drawn last."""
@@ -60,7 +60,7 @@ class LineWriter:
 
     @property
     def width(self) -> int | None:
-        """Of the terminal; None where there is none."""
+        """The width of the terminal; None without one."""
         return get_terminal_width(self._stream)
 
     def print(self, *pieces: Piece, end: str = "\n", extra_indent: int = 0) -> None:
@@ -78,26 +78,26 @@ class LineWriter:
         self.print((f"\n› {text}", "bold"))
 
     def print_cut(self, text: str) -> None:
-        """One line, cut where the terminal ends."""
+        """Print one line, cut at the terminal's width."""
         self.print((truncate_to_width(text, self.width or BRIEF_WIDTH), ""))
 
     def print_prompt(self, text: str) -> None:
-        """Leave the cursor behind a question."""
+        """Print a question and leave the cursor after it."""
         self.print((f"{text} ", "dim"), ("›", "bold"), end=" ")
 
     def end_prompt_line(self, answer: str = "") -> None:
-        """End the line of a question that no line was typed to."""
+        """End the line of a question that got no typed answer."""
         self.write((sanitize(answer), "bold"), ("\n", ""))
 
     def show_status(self, text: str) -> None:
-        """A note that stays only until there is something to show; on a terminal alone."""
+        """Show a status until the next output; only on a terminal."""
         if self._has_status and text != self._status:
             self.end_line()
             self.write((truncate_to_width(text, (self.width or BRIEF_WIDTH) - 1), "dim"))
             self._status = text
 
     def open_text(self, text: StreamedText) -> None:
-        """Let a text stream into the last line."""
+        """Begin streaming text into the last line."""
         if self._open_text is not text:
             self.end_line()
             self._open_text = text
@@ -113,7 +113,7 @@ class LineWriter:
             self.write(("\n", ""))
 
     def write(self, *pieces: Piece) -> None:
-        """Raises OSError, ValueError, unless lines are brief."""
+        """Write text. Raises OSError, ValueError, unless lines are brief."""
         if self._stream is None:
             return
         try:
@@ -132,10 +132,10 @@ class LineWriter:
 
 
 class StreamedText:
-    """Text as it streams in, written as it is but for blank lines before and after it."""
+    """Streaming text, written unchanged except for blank lines before and after it."""
 
     def __init__(self, writer: LineWriter, style: str = "", lead: str = "") -> None:
-        """`lead` is written whenever the text gets a line of its own."""
+        """`lead` is written whenever the text starts a line of its own."""
         self.lead = lead
         self.style = style
         self._writer = writer
@@ -146,7 +146,7 @@ class StreamedText:
 
     @property
     def line_count(self) -> int:
-        """Lines that were ended, by the text or by the edge."""
+        """The number of lines that a newline or the terminal's edge has ended."""
         return self._ended_lines + self._column // (self._writer.width or 80)
 
     def write(self, text: str) -> None:
@@ -167,7 +167,7 @@ class StreamedText:
         self._writer.write((body, self.style))
 
     def handle_line_end(self) -> None:
-        """Something else is going to be drawn."""
+        """End the line, because something else will be drawn."""
         self._ended_lines = self.line_count + 1
         self._column = 0
         self._pending_newlines = self._pending_newlines[1:]
@@ -179,9 +179,8 @@ class TaskRenderer:
     def __init__(
         self, writer: LineWriter, *, echo: bool = False, heading: str = "", prefix: str = ""
     ) -> None:
-        """With `echo` the user's messages are drawn too, for screens where nobody types them.
-        `heading` is printed when lines of another task precede, `prefix` before every brief line.
-        """
+        """With `echo` the user's messages are drawn too, for screens on which they are not typed.
+        `heading` is printed after lines of another task, `prefix` before every brief line."""
         self.heading = heading
         self.is_alone = True
         """No other task is at work on this screen."""
@@ -303,7 +302,7 @@ class TaskRenderer:
     # Lines
 
     def print(self, text: str, style: str = "", *, cut: bool = False) -> None:
-        """With `cut`, no more of it than fits in a line where lines are brief."""
+        """Print text; with `cut`, only as much as fits in one line if lines are brief."""
         self._print_held_texts()
         self._focus()
         if cut and self._writer.is_brief:
@@ -331,13 +330,13 @@ class TaskRenderer:
             self._writer.show_status(text)
 
     def _focus(self) -> None:
-        """Name this task if the lines above are of another one."""
+        """Print the heading of this task if the lines above belong to another one."""
         front, self._writer.front = self._writer.front, self
         if self.heading and front not in (None, self):
             self._writer.print_note(f"\n┄┄ {self.heading}")
 
     def print_ask(self, ask: ev.AskOpened) -> None:
-        """What is asked and what may be answered, with the cursor behind it."""
+        """Print the question and its possible answers, and leave the cursor after it."""
         self._focus()
         view = questions.build_ask_view(ask)
         if view.is_approval:
@@ -366,7 +365,7 @@ class TaskRenderer:
             self._focus()
             stream.write(event.delta)
             return
-        # The beginning of a block of reasoning; the rest is folded away.
+        # The beginning of a block of reasoning; the rest is hidden.
         for line in event.delta.splitlines(keepends=True):
             if stream.line_count >= MAX_REASONING_LINES:
                 return
@@ -376,7 +375,7 @@ class TaskRenderer:
                 self.print("…", stream.style)
 
     def _render_unstreamed_parts(self, event: ev.ReplyReceived) -> None:
-        """Parts whose growth was not heard."""
+        """Render the parts that were not streamed."""
         for placed in event.parts:
             if placed.ts in self._streams:
                 continue
@@ -395,7 +394,7 @@ class TaskRenderer:
             self._custom_tool_call_ids.add(event.call_id)
         self._focus()
         is_ask = isinstance(event, ev.AskOpened)
-        # The lines of a command must not be taken for one line that was broken.
+        # The lines of a command must not look like one wrapped line.
         deeper = 2 if event.tool == COMMAND_TOOL_NAME else 0
         self._writer.print(*render_call_card(event, is_ask=is_ask), extra_indent=deeper)
 
@@ -431,7 +430,7 @@ class TaskRenderer:
         if ask is not None and ask.call_id and not answer.approves:
             self._rejected_call_ids.add(ask.call_id)
         if not answer.is_by_user:
-            # Where a user would have typed theirs.
+            # Where a user would have typed the answer.
             said = answer.text or _RESPONSE_TEXTS[answer.response]
             self._writer.end_prompt_line(f"{said} ({event.answered_by})")
 
@@ -483,7 +482,7 @@ class TaskTreeRenderer:
 
     @property
     def message_recipient(self) -> Session:
-        """The task that gets a message which answers no question."""
+        """The task that receives a message which answers no question."""
         for task_id, session in self._sessions.items():
             is_active = task_id in self._active_task_ids and session.is_running
             if is_active and self.get_renderer(session) is self._writer.front:
@@ -519,7 +518,7 @@ class TaskTreeRenderer:
             renderer.render(event)
 
     def _add_subtask(self, task_id: str, parent_id: str, said: str = "") -> None:
-        """`said` announces it in a brief line, as its first line announces it in others."""
+        """Add a subtask; `said` announces it in a brief line, otherwise its first line does."""
         self._subtask_counts[parent_id] += 1
         number = f"{self._numbers[parent_id]}.{self._subtask_counts[parent_id]}".lstrip(".")
         self._numbers[task_id] = number
@@ -534,7 +533,7 @@ class TaskTreeRenderer:
             )
 
     def _may_draw(self, session: Session, event: ev.Event) -> bool:
-        """Text is drawn while it grows if one task alone is at work when it begins."""
+        """Whether text can be streamed: only one task is running when it begins."""
         if self._writer.is_brief or type(event) not in ev.TRANSIENT_EVENTS:
             return True
         row = (session.id, event.ts)

@@ -1,7 +1,7 @@
-"""A model for a run that names none: that of a server on this machine, or of the one it names.
+"""A model for a run that names none: one of a local server, or of the server that the flags name.
 
-In a first run at a terminal, a server that was found is offered with one key press; elsewhere the
-error names it, with the flags that would use it.
+In a first run at a terminal, a local server is offered with one key press; elsewhere the error
+names it, with the flags that would use it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _YES_KEYS = ("\r", "\n", "y", "Y")
 
 
 def offer_local_server(arguments: Namespace) -> None:
-    """Ask once, before a conversation begins; whoever declines hears of the other ways."""
+    """Ask once, before a conversation begins; if the user declines, list the other ways."""
     named = (arguments.provider, arguments.base_url, arguments.profile)
     if any(named) or arguments.continue_ or arguments.resume or not _is_first_run():
         return
@@ -55,8 +55,8 @@ def offer_local_server(arguments: Namespace) -> None:
 
 
 def choose_served_model(arguments: Namespace, error: NoModelError) -> str:
-    """The model of the server that is named, if it has just one. Raises NoModelError: `error`, with
-    the models that could be named and the flags for them; ProviderError: the key is refused."""
+    """Return the model of the named server if it has just one. Raises NoModelError (`error`, with
+    the models to choose from and the flags for them), or ProviderError if the key is rejected."""
     flags = ModelFlags(
         provider=arguments.provider, base_url=arguments.base_url, profile=arguments.profile
     )
@@ -66,7 +66,7 @@ def choose_served_model(arguments: Namespace, error: NoModelError) -> str:
         raise _add_local_server_hint(error) from error
     except UserError as failure:
         if isinstance(failure, ProviderError) and failure.failure is ProviderFailureKind.AUTH:
-            raise  # a model would not help
+            raise  # naming a model would not help
         raise NoModelError(f"{failure} {error}") from error
     if len(server.models) == 1:
         (model,) = server.models
@@ -77,7 +77,7 @@ def choose_served_model(arguments: Namespace, error: NoModelError) -> str:
 
 
 def _add_local_server_hint(error: NoModelError) -> NoModelError:
-    """The same, and which server of this machine could be used, with the flags for it."""
+    """Add the local server that could be used, with the flags for it."""
     server = next((each for each in _find_local_servers() if each.models), None)
     return error if server is None else _name_models(error, server)
 
@@ -101,11 +101,11 @@ def _is_first_run() -> bool:
     try:
         return is_first_run()
     except ConfigError:
-        return False  # the file is told of by whoever needs it
+        return False  # code that needs the file reports the error
 
 
 def _read_keypress(question: str) -> str:
-    """One key, without Enter; what was typed before the question is no answer to it."""
+    """Read one key, without Enter; keys typed before the question are discarded."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
     try:

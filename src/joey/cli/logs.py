@@ -1,4 +1,4 @@
-"""Logging to stderr, without secrets. More than warnings only with `--debug`."""
+"""Logging to stderr, without secrets. Levels below warning need `--debug`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RedactingFormatter(logging.Formatter):
 
 
 def configure_logging(*, debug: bool) -> None:
-    """Also what nobody has set up a handler for goes through here."""
+    """Configure logging, including loggers without handlers of their own."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(RedactingFormatter())
     if debug:
@@ -25,8 +25,8 @@ def configure_logging(*, debug: bool) -> None:
 
 
 def redact(text: str) -> str:
-    """The text without the keys that are in use."""
-    # What has not been loaded has met none, and would take its time.
+    """Remove the keys in use from a text."""
+    # If the module is not loaded, there are no secrets yet; loading it would take time.
     redaction = sys.modules.get("joey.app.known_secrets")
     known: KnownSecrets = KnownSecrets() if redaction is None else redaction.KNOWN_SECRETS
     known.add_environment_secrets(os.environ)

@@ -1,7 +1,6 @@
 """Entry point of `joey`: runs a command, turns errors into a message and an exit code.
 
-Everything that takes time to import is imported by the command that needs it: `joey --help` loads
-none of it.
+Slow imports are made by the commands that need them: `joey --help` loads none of them.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ _WINDOWS_MESSAGE = (
 
 
 def run() -> int:
-    """`joey` as a process of its own."""
+    """Run `joey` as a process of its own."""
     gc.set_threshold(GC_THRESHOLD, 20, 100)
     code = main()
-    # All that is left goes with the process: to look through it for cycles takes longer than to go.
+    # The process ends: a search for garbage cycles would only delay that.
     gc.freeze()
     return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code."""
+    """Run one command and return its exit code."""
     if sys.platform == "win32":
         print(_WINDOWS_MESSAGE, file=sys.stderr)
         return ExitCode.CONFIGURATION
@@ -117,7 +116,7 @@ _KEY_WARNING = (
 
 
 def _print_flag_warnings(arguments: argparse.Namespace) -> None:
-    """Flags of Roo's command line that are accepted but advised against: a line on stderr each."""
+    """Warn on stderr about flags of Roo's command line that are accepted but discouraged."""
     if arguments.api_key:
         _print_warning(_KEY_WARNING)
     shell = arguments.terminal_shell
@@ -135,7 +134,7 @@ def _print_warning(text: str) -> None:
 
 
 def _run_interactive(arguments: argparse.Namespace) -> ExitCode:
-    """On a screen, or line by line: for screen readers, and terminals that can do no more."""
+    """Run the app, or the line-by-line conversation for screen readers and simple terminals."""
     can_do_more = os.environ.get("TERM", "") not in ("", "dumb") and sys.stderr.isatty()
     can_draw = sys.stderr.encoding.lower().replace("-", "") == "utf8"
     wants_lines = arguments.plain or arguments.oneshot or os.environ.get("JOEY_PLAIN")
@@ -149,7 +148,7 @@ def _run_interactive(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _is_interactive(arguments: argparse.Namespace) -> bool:
-    """A user is there, and has not asked for the answer alone."""
+    """Whether a user is at a terminal and has not asked for the answer only."""
     if arguments.print or arguments.output_format != "text" or arguments.json_schema:
         return False
     if arguments.output_dir is not None:
@@ -158,7 +157,8 @@ def _is_interactive(arguments: argparse.Namespace) -> bool:
 
 
 def _open_missing_streams() -> None:
-    """Whoever started us may have closed some of them; their numbers must not go to other files."""
+    """Open missing standard streams, which the parent process may have closed: their numbers must
+    not go to other files."""
     if sys.stdin is not None and sys.stdout is not None and sys.stderr is not None:
         return
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -170,7 +170,7 @@ def _open_missing_streams() -> None:
 
 
 def _flush_streams() -> None:
-    """What a stream that is gone did not take must not be tried again when the process ends."""
+    """Discard output that a closed stream did not accept, so that exiting does not retry it."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -191,5 +191,5 @@ def _print_error(message: str, debug: bool) -> None:
     from joey.presentation.text import get_terminal_width, sanitize, wrap
 
     text = f"joey: {lower_first(sanitize(redact(message)))}"
-    with suppress(OSError):  # the terminal is gone, and the exit code has to do
+    with suppress(OSError):  # the terminal is gone; only the exit code is left
         print(wrap(text, get_terminal_width(sys.stderr)), file=sys.stderr)

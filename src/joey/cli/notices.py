@@ -1,9 +1,9 @@
 """Notices about a task for the user: model, warnings, MCP servers, cost, commands left running.
 
-All front ends of the command line print them. A task itself waits some seconds for its MCP
-servers before its first request, and continues without those that are not ready by then;
-`McpStartupReporter` only reports that. Whether a workspace has untrusted programs is only looked at
-from outside: most have none, and need not load `trust`.
+All front ends of the command line print them. A task itself waits a few seconds for its MCP servers
+before its first request, and continues without those that are not ready by then;
+`McpStartupReporter` only reports that. Untrusted programs of a workspace are only looked for from
+outside: most have none, and need not load `trust`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PROTOCOL_NAMES = {"anthropic": "Anthropic", "openai": "OpenAI", "ollama": "Olla
 
 
 def describe_endpoint(provider: str, base_url: str | None) -> str:
-    """Where a task's words go, when that is not the provider's own address; else nothing."""
+    """Describe the server that prompts are sent to, if it is not the provider's own."""
     if not base_url:
         return ""
     protocol = _PROTOCOL_NAMES.get(provider, provider)
@@ -70,7 +70,7 @@ class McpStartupReporter:
 
     @contextmanager
     def announce_wait(self) -> Iterator[None]:
-        """While a task begins."""
+        """Announce what is waited for at the start of a task."""
         if self._mcp is None:
             yield
             return
@@ -100,7 +100,8 @@ class McpStartupReporter:
             self._print_line(f"waiting for MCP servers: {', '.join(names)}…")
 
     def _list_unready_servers(self) -> list[McpServer]:
-        """Those that should be there; what is switched off or not trusted is told elsewhere."""
+        """List expected servers that are not ready; disabled and untrusted ones are reported
+        elsewhere."""
         servers = () if self._mcp is None else self._mcp.servers
         unready = (McpStatus.CONNECTING, McpStatus.DISCONNECTED)
         return [each for each in servers if each.status in unready]
@@ -110,12 +111,12 @@ MAX_COMMAND_CHARS = 200
 
 
 def list_background_commands(task: Task) -> list[RunningCommand]:
-    """Those that were left running, and still do."""
+    """List background commands that are still running."""
     return [each for each in task.runtime.terminal.background_commands if each.is_running]
 
 
 def describe_ended_background_commands(task: Task) -> Iterator[str]:
-    """A line for each, to be read when joey is left."""
+    """Describe each background command that ends with joey, in a line."""
     for each in list_background_commands(task):
         yield (
             "ended, because it ran in the background: "
@@ -140,16 +141,15 @@ def format_total_usage(usage: TokenUsage) -> str:
 
 
 def describe_price(model: str, prices: Prices | None) -> str:
-    """`some-model costs $2 in, $10 out per million tokens`; empty where it is free, or no
-    price is known."""
+    """Format a price, `some-model costs $2 in, $10 out per million tokens`; empty if free or not
+    known."""
     if prices is None or not prices.input + prices.output:
         return ""
     return f"{model} costs ${prices.input:g} in, ${prices.output:g} out per million tokens"
 
 
 def describe_missing_budget(task: Task) -> str:
-    """How to limit what a run spends that asks nobody; empty where that is limited, or where
-    nothing is charged."""
+    """Suggest how to limit the spending of an unattended run; empty if it is limited or free."""
     if _has_budget(task.run_limits.limits if task.run_limits else Limits(), task.settings):
         return ""
     if is_local_provider(task.runtime.route.provider):
@@ -161,7 +161,7 @@ def describe_missing_budget(task: Task) -> str:
 
 
 def _has_budget(limits: Limits, settings: Settings) -> bool:
-    """Whether anything but the time ends a run that asks nobody."""
+    """Whether a limit other than time ends an unattended run."""
     set_limits = (limits.max_cost, limits.max_tokens, limits.max_turns, limits.max_tool_calls)
     in_settings = settings.allowed_max_cost or settings.allowed_max_requests
     return bool(in_settings) or any(limit is not None for limit in set_limits)
@@ -176,7 +176,7 @@ PROJECT_MODES_FILE = ".roomodes"
 
 
 def offer_project_trust(workspace: Path) -> None:
-    """Ask the user whether they trust it, if there is anything to trust."""
+    """Ask the user whether to trust the project, if there is anything to trust."""
     if _has_project_configuration(workspace):
         from joey.cli.commands.trust import offer_trust
 
@@ -184,7 +184,7 @@ def offer_project_trust(workspace: Path) -> None:
 
 
 def describe_untrusted_project(workspace: Path) -> str:
-    """A line that names what is left alone because nobody has trusted it; else empty."""
+    """Name what is not used because it is not trusted; empty if nothing."""
     if not _has_project_configuration(workspace):
         return ""
     from joey.cli.commands.trust import describe_untrusted
@@ -193,7 +193,8 @@ def describe_untrusted_project(workspace: Path) -> str:
 
 
 def _has_project_configuration(workspace: Path) -> bool:
-    """Most folders do not, and need not pay for loading what would look."""
+    """Whether the directory has any configuration; most have none, and need not load the trust
+    store."""
     return (workspace / PROJECT_CONFIG_DIRECTORY).is_dir() or (
         workspace / PROJECT_MODES_FILE
     ).exists()
@@ -203,7 +204,7 @@ MAX_WARNINGS = 5
 
 
 def print_startup_warnings(task: Task) -> Task:
-    """Say in a line each what of the user's files could not be used."""
+    """Print a line about each file of the user that could not be used."""
     customizations = task.runtime.capabilities.customizations
     line = summarize_warnings(customizations.warnings) if customizations is not None else None
     lines = [] if line is None else [line]
@@ -222,7 +223,7 @@ def print_startup_warnings(task: Task) -> Task:
 
 
 def describe_adopted_rules(task: Task) -> str:
-    """Which instructions of other agents are followed; empty when there are none."""
+    """Describe which instructions of other agents are followed; empty if none."""
     customizations = task.runtime.capabilities.customizations
     if customizations is None:
         return ""
@@ -231,7 +232,7 @@ def describe_adopted_rules(task: Task) -> str:
 
 
 def summarize_warnings(warnings: Sequence[str]) -> str | None:
-    """One line about what could not be used; None when there is nothing to say."""
+    """Summarize warnings in one line; None without warnings."""
     if not warnings:
         return None
     more = f" (and {len(warnings) - 1} more, see joey doctor)" if len(warnings) > 1 else ""

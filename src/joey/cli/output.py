@@ -1,8 +1,8 @@
 """Output of commands: writing to stdout, JSON, text tables, warnings, yes/no questions.
 
-A slow reader of stdout is waited for; one that has stalled is given up once a signal has come. In
-a table, cells that are too long end with an ellipsis; the widest columns are cut first, so that
-short values stay complete beside long titles.
+Writing waits for a slow reader of stdout, but gives up on a stalled one after a signal. Table cells
+that are too long end with an ellipsis; the widest columns are cut first, so that short values stay
+complete next to long ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ DRAIN_TIMEOUT_S = 1.0
 
 
 def write_stdout(data: bytes) -> None:
-    """Raises BrokenPipeError when nobody reads any more, UserError when it cannot be written."""
+    """Write to stdout. Raises BrokenPipeError if the reader has gone, UserError if writing
+    fails."""
     try:
         sys.stdout.flush()
         _write_interruptibly(data)
@@ -37,12 +38,12 @@ def write_stdout(data: bytes) -> None:
     except OSError as error:
         detach_stdout()
         if error.errno == errno.EIO:
-            return  # the terminal is gone; where that matters, a signal says so
+            return  # the terminal is gone; a signal reports it where that matters
         raise UserError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def _write_interruptibly(data: bytes) -> None:
-    """A reader that is slow holds us up; one that has stalled does not, once we shall stop."""
+    """Write to a slow reader without blocking signals; a stalled reader is given up after one."""
     try:
         fd = sys.stdout.fileno()
     except (OSError, ValueError):
@@ -53,7 +54,7 @@ def _write_interruptibly(data: bytes) -> None:
         if not _wait_until_writable(fd):
             detach_stdout()
             return
-        # What a pipe takes for sure when it takes anything.
+        # A pipe that accepts anything accepts this much.
         rest = rest[os.write(fd, rest[: select.PIPE_BUF]) :]
 
 
@@ -68,12 +69,12 @@ def _wait_until_writable(fd: int) -> bool:
 
 
 def detach_stdout() -> None:
-    """Whatever is still buffered goes nowhere, without complaint at the end of the process."""
+    """Discard buffered output, so that exiting reports no error."""
     detach_stream(sys.stdout)
 
 
 def detach_stream(stream: TextIO) -> None:
-    with suppress(ValueError):  # a closed stream has nothing left to say
+    with suppress(ValueError):  # a closed stream has nothing buffered
         number = stream.fileno()
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, number)
@@ -81,7 +82,7 @@ def detach_stream(stream: TextIO) -> None:
 
 
 def emit(value: object, lines: Iterable[str], as_json: bool) -> None:
-    """Write a value as JSON for programs, or lines for people."""
+    """Print a value as JSON for programs, or as lines for users."""
     if as_json:
         write_stdout(encode_json(value))
     else:
@@ -101,15 +102,15 @@ def print_warning(text: str) -> None:
 
 
 def show_progress(text: str) -> None:
-    """Draw a line over the one before, on a terminal alone; an empty one erases it."""
+    """Replace the current line on a terminal; an empty text erases it."""
     if get_terminal_width(sys.stderr) is not None:
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
 
 
 def confirm(question: str, otherwise: str, lines: Iterable[str] = ()) -> bool:
-    """Show `lines`, and ask. Raises UsageError where nobody is there to answer; `otherwise` says
-    what to do then."""
+    """Show `lines` and ask for confirmation. Raises UsageError if no user can answer; `otherwise`
+    says what to do then."""
     if not sys.stdin.isatty():
         raise UsageError(f"nobody is there to ask; {otherwise}")
     for line in lines:
@@ -128,7 +129,7 @@ _MIN_COLUMN_WIDTH = 6
 def format_columns(
     heading: Sequence[str], rows: Iterable[Sequence[str]], fixed_columns: Collection[int] = ()
 ) -> list[str]:
-    """Columns for a user; for a pipe, values with tabs between them and no heading."""
+    """Format columns for a user; for a pipe, values separated by tabs without a heading."""
     width = get_terminal_width(sys.stdout)
     if width is None:
         return ["\t".join(row) for row in rows]
@@ -138,8 +139,7 @@ def format_columns(
 def format_table(
     rows: Sequence[Sequence[str]], width: int | None, fixed_columns: Collection[int] = ()
 ) -> list[str]:
-    """One line for each row. Columns in `fixed_columns` are not cut; None is a width without
-    end."""
+    """Format one line per row. Columns in `fixed_columns` are not cut; without a width, none is."""
     sizes = [max(map(measure_width, column)) for column in zip(*rows, strict=True)]
     if width is not None:
         _shrink_columns(sizes, width, fixed_columns)
@@ -165,7 +165,7 @@ def _format_row(row: Sequence[str], sizes: Sequence[int]) -> str:
 
 
 def colour(text: str, ansi_code: str) -> str:
-    """For a terminal, unless the user wants no colours."""
+    """Colour text for a terminal, unless the user wants no colours."""
     is_wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     return f"\x1b[{ansi_code}m{text}\x1b[0m" if is_wanted else text
 
@@ -176,7 +176,7 @@ def format_count(count: int, noun: str) -> str:
 
 
 def truncate_to_width(text: str, width: int) -> str:
-    """The text within so many cells, with an ellipsis where something is left out."""
+    """Cut a text to a number of cells, with an ellipsis if anything is left out."""
     if measure_width(text) <= width:
         return text
     while text and measure_width(text) > width - 1:

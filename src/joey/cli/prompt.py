@@ -20,8 +20,8 @@ FIRST_BYTE_TIMEOUT_S = 3.0
 
 
 def gather_prompt(arguments: Sequence[str], file: str | None, stdin: TextIO) -> str:
-    """The prompt of the arguments or of `file`, followed by what was piped in; "" if there is none.
-    Raises UsageError."""
+    """Build the prompt from the arguments or `file`, and piped input; "" without any. Raises
+    UsageError."""
     if arguments and file is not None:
         raise UsageError("give the prompt as an argument or with --prompt-file, not both")
     wants_stdin = list(arguments) == ["-"] or file == "-"
@@ -49,7 +49,8 @@ def _read_prompt_argument_or_file(arguments: Sequence[str], file: str | None) ->
 
 
 def find_piped_fd(stdin: TextIO) -> int | None:
-    """The pipe or file that standard input is; None for a terminal, /dev/null, or nothing."""
+    """Return the descriptor of standard input if it is a pipe or file; None for a terminal,
+    /dev/null or nothing."""
     try:
         fd = stdin.fileno()
         mode = os.fstat(fd).st_mode
@@ -59,14 +60,14 @@ def find_piped_fd(stdin: TextIO) -> int | None:
 
 
 def wait_for_first_byte(fd: int) -> bool:
-    """Whether something, or its end, comes within a few seconds: programs often start others with
-    a pipe that they neither fill nor close."""
+    """Wait a few seconds for input or its end: programs often start others with a pipe that they
+    neither fill nor close."""
     return bool(select.select([fd], [], [], FIRST_BYTE_TIMEOUT_S)[0])
 
 
 def _read_piped_text(stdin: TextIO, *, patient: bool) -> str:
-    """All that comes through a pipe. One that is only an addition to the prompt has a few seconds
-    to say its first word."""
+    """Read all piped text. If the pipe only adds to the prompt, its first byte must arrive within
+    seconds."""
     fd = find_piped_fd(stdin)
     if fd is None:
         return ""
@@ -102,8 +103,8 @@ def _build_too_long_error() -> UsageError:
 
 
 def load_images(paths: Sequence[str]) -> tuple[str, ...]:
-    """Image files as data URIs. Raises UsageError: not an image that models can see, too large, too
-    many, or not readable."""
+    """Load image files as data URIs. Raises UsageError if an image has an unsupported format, is
+    too large or unreadable, or there are too many."""
     if len(paths) > MAX_IMAGES:
         raise UsageError(f"{len(paths)} images are too many; at most {MAX_IMAGES} can be sent")
     try:

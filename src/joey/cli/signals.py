@@ -1,7 +1,7 @@
 """Handling of SIGINT, SIGTERM and SIGHUP.
 
-The first signal stops the work cleanly. The second ends the process, and with it the programs
-that it started. A terminal that hangs up may send SIGHUP several times; it counts once.
+The first signal stops the work cleanly. The second ends the process and the programs that it
+started. A terminal that hangs up may send SIGHUP several times; it counts once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Interruption:
-    """Which signal stopped the run, once one did."""
+    """The signal that stopped the run, if one did."""
 
     def __init__(self, work: asyncio.Task[Any] | None = None) -> None:
         self.exit_code: ExitCode | None = None
@@ -38,7 +38,7 @@ class Interruption:
         self._stoppable_task = work
 
     async def run_stoppable(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do this; a signal cancels it, also one that has come already. Raises CancelledError."""
+        """Run `work`; a signal cancels it, even one that came before. Raises CancelledError."""
         import asyncio
 
         doing: asyncio.Task[T] = asyncio.ensure_future(work)
@@ -60,7 +60,7 @@ _current_interruption = Interruption()
 
 
 def was_interrupted() -> bool:
-    """A signal has come, perhaps just now, while the loop is held up."""
+    """Whether a signal has arrived, even if the event loop has not handled it yet."""
     return _current_interruption.exit_code is not None
 
 
@@ -68,9 +68,9 @@ def was_interrupted() -> bool:
 def handle_signals(
     *numbers: signal.Signals, only_stoppable: bool = False
 ) -> Iterator[Interruption]:
-    """The first of these signals (all that we know, unless some are named) cancels the asyncio
-    task that is inside, or with `only_stoppable` what it does as `run_stoppable`; another ends the
-    process. What is ignored (`nohup`) stays ignored."""
+    """Cancel the current asyncio task at the first of these signals (by default all handled ones),
+    or with `only_stoppable` the work inside `run_stoppable`; a second signal ends the process.
+    Ignored signals (`nohup`) stay ignored."""
     import asyncio
 
     global _current_interruption  # noqa: PLW0603 (a process has one set of signals)
@@ -83,7 +83,7 @@ def handle_signals(
     )
     for number in handled:
         loop.add_signal_handler(number, interruption.stop)
-        # The loop hears of it when it gets round to it; this is called at once.
+        # The event loop handles a signal later; this is called at once.
         signal.signal(number, _handle_signal)
     try:
         yield interruption
@@ -95,7 +95,7 @@ def handle_signals(
 
 @contextmanager
 def run_until_signal(*numbers: signal.Signals) -> Iterator[Interruption]:
-    """As `handle_signals`; the block, and not the program, ends with what a signal cancels."""
+    """Like `handle_signals`, but a signal ends the block instead of the program."""
     import asyncio
 
     with handle_signals(*numbers) as interruption:
@@ -113,7 +113,7 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
             signal.signal(signal.SIGALRM, _exit_on_timeout)
             signal.setitimer(signal.ITIMER_REAL, HANGUP_SHUTDOWN_TIMEOUT_S)
     elif number != signal.SIGHUP:
-        # The journal is written as things happen: nothing that was acknowledged is lost.
+        # The journal is written immediately: nothing acknowledged is lost.
         _kill_child_process_groups()
         if _current_interruption.before_exit is not None:
             _current_interruption.before_exit()
@@ -121,7 +121,7 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
 
 
 def _kill_child_process_groups() -> None:
-    from joey.system.subprocess import kill_child_process_groups  # loaded by all who start one
+    from joey.system.subprocess import kill_child_process_groups  # loaded wherever one is started
 
     kill_child_process_groups()
 

@@ -10,13 +10,13 @@ READ_SIZE_BYTES = 65_536
 
 
 async def iter_chunks(fd: int) -> AsyncIterator[bytes]:
-    """Bytes as they come, until the other end is closed."""
+    """Iterate over chunks of bytes until the other end is closed."""
     while True:
         await _wait_until_readable(fd)
         try:
             data = os.read(fd, READ_SIZE_BYTES)
         except OSError:
-            return  # whoever wrote is gone
+            return  # the writer is gone
         if not data:
             return
         yield data
@@ -28,7 +28,7 @@ async def _wait_until_readable(fd: int) -> None:
     try:
         loop.add_reader(fd, ready.set)
     except PermissionError:
-        # A file: it keeps nobody waiting, and the system does not watch it.
+        # A file: reading does not block, and the event loop cannot watch it.
         await asyncio.sleep(0)
         return
     try:

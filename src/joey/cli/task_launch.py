@@ -42,8 +42,8 @@ Result = TypeVar("Result")
 
 
 def run_with_model(arguments: Namespace, run: Callable[[], Result]) -> Result:
-    """Run, and again with the only model of the server that is named, where just the model is
-    missing. Raises NoModelError, with what could be named."""
+    """Run a task; if only the model is missing, run it again with the only model of the named
+    server. Raises NoModelError, which lists the choices."""
     try:
         return run()
     except NoModelError as error:
@@ -62,8 +62,8 @@ async def launch_task(
     task_id: str | None = None,
     configuration: dict[str, Any] | None = None,
 ) -> Task:
-    """The task that the flags ask for, at work. A new one may be given an id, and settings that
-    count for it alone. Raises UserError."""
+    """Start or open the task that the flags ask for. A new one may be given an id and settings of
+    its own. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     options = build_task_options(arguments, earlier, policy)
     options = await apply_schema_flag(options, arguments)
@@ -94,14 +94,14 @@ def take_task_choice(arguments: Namespace) -> bool:
 
 
 def take_session_id(arguments: Namespace) -> str | None:
-    """The id of `--create-with-session-id`, for the first new task alone."""
+    """Return the id of `--create-with-session-id`, for the first new task only."""
     task_id: str | None = arguments.create_with_session_id
     arguments.create_with_session_id = None
     return task_id
 
 
 def find_earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | None:
-    """The task that --continue or --resume means; None without either."""
+    """Find the task that --continue or --resume names; None without either."""
     if arguments.resume == "":
         raise UsageError(
             "-r needs the id of a task here (joey tasks list), or use -c for the latest"
@@ -114,7 +114,7 @@ def find_earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | No
     workspace = resolve_workspace_argument(arguments)
     known = {task.id for task in tasks}
     for task in tasks:
-        # A subtask goes on with the task that waits for it.
+        # A subtask is continued through the task that waits for it.
         if task.workspace and Path(task.workspace) == workspace and task.parent_id not in known:
             return task
     raise UsageError(f"there is no earlier task in {workspace}; see joey tasks list --all")
@@ -123,9 +123,9 @@ def find_earlier_task(engine: Engine, arguments: Namespace) -> TaskMetadata | No
 def build_task_options(
     arguments: Namespace, earlier: TaskMetadata | None, policy: Unattended | None
 ) -> ResolvedTaskOptions:
-    """What the flags ask for. Raises UsageError: a flag names something that does not exist;
-    ConfigError: the files and variables do not make a model that can be used."""
-    if arguments.profile is None:  # else the profile says whether it is Ollama's
+    """Build the options from the flags. Raises UsageError if a flag names something that does not
+    exist, ConfigError if files and variables give no usable model."""
+    if arguments.profile is None:  # otherwise the profile says whether it is Ollama's
         _check_base_url(arguments.base_url, arguments.provider)
     try:
         options = _build_options(arguments, earlier, policy)
@@ -141,8 +141,8 @@ def build_task_options(
 async def apply_schema_flag(
     options: ResolvedTaskOptions, arguments: Namespace
 ) -> ResolvedTaskOptions:
-    """The options with the schema of `--json-schema`, which is written out or in a file. Raises
-    UsageError or ConfigError when it cannot be read or used."""
+    """Apply the schema of `--json-schema`, given as text or file. Raises UsageError or ConfigError
+    if it cannot be read or used."""
     given = arguments.json_schema
     if given is None:
         return options
@@ -155,7 +155,7 @@ async def apply_schema_flag(
 
 
 def load_schema_flag(given: str) -> object:
-    """The document of `--json-schema`. Raises UsageError, ConfigError."""
+    """Load the schema of `--json-schema`. Raises UsageError, ConfigError."""
     is_written_out = _is_written_out(given)
     data = given.encode("utf-8", "replace") if is_written_out else _read_schema_file(given)
     return _decode_schema(data, "--json-schema" if is_written_out else given)
@@ -166,7 +166,7 @@ def _is_written_out(given: str) -> bool:
 
 
 def _check_base_url(url: str | None, provider: str | None) -> None:
-    """Ollama's address may be written without its scheme, as Ollama itself does."""
+    """Check the address; Ollama's may be written without a scheme, as in Ollama itself."""
     is_complete = url is None or url.lower().startswith(("http://", "https://"))
     if not is_complete and provider != "ollama":
         raise UsageError(f"--base-url {url!r} is not an http:// or https:// address")
@@ -207,7 +207,7 @@ def _build_options(
 
 
 def _apply_single_values(options: ResolvedTaskOptions, arguments: Namespace) -> ResolvedTaskOptions:
-    """Flags that stand for one setting, or for one value of the profile."""
+    """Apply flags that set one setting, or one value of the profile."""
     settings, profile = options.settings, options.profile
     if arguments.exit_on_error:
         settings = structs.replace(settings, max_retries=0)
@@ -269,8 +269,8 @@ def _read_schema_file(file: str) -> bytes:
 
 
 def check_model_configured(engine: Engine, arguments: Namespace) -> None:
-    """See that the flags and files name a model, before a screen or a conversation opens. An
-    address that only the task folder names is asked about once. Raises UserError."""
+    """Check that flags and files name a model before a screen or a conversation opens. Ask once
+    about an address that only the task directory names. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     try:
         build_task_options(arguments, earlier, None)

@@ -1,6 +1,6 @@
-"""The workspace and the tasks that arguments name.
+"""Lookup of the workspace and the tasks that arguments name.
 
-Apart from `task_launch`, which loads the engine: commands that only look do without it.
+Separate from `task_launch`, which loads the engine: read-only commands do without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHORT_ID_CHARS = 13
 
 
 def find_task_by_prefix(tasks: Sequence[TaskMetadata], prefix: str) -> TaskMetadata:
-    """The one task whose id begins like this. Raises UsageError: there is none, or more than
+    """Find the one task whose id begins like this. Raises UsageError if there is none, or more than
     one."""
     prefix = prefix.removeprefix("task_")
     found = [task for task in tasks if prefix and task.id.startswith(prefix)]
@@ -34,13 +34,13 @@ def find_task_by_prefix(tasks: Sequence[TaskMetadata], prefix: str) -> TaskMetad
 
 
 def find_indexed_task(index: TaskIndex, prefix: str) -> TaskMetadata:
-    """The same, without reading all tasks."""
+    """Find a task by the index, without reading all tasks."""
     return find_task_by_prefix(index.find_by_prefix(prefix), prefix)
 
 
 def shorten_task_id(task_id: str, ids: Iterable[str]) -> str:
-    """The beginning of an id that means this task and no other. Ids begin with the time, to the
-    millisecond: what is unique now will be tomorrow."""
+    """Return a short unique beginning of an id. It includes the time to the millisecond, so that
+    later tasks do not make it ambiguous."""
     other_ids = set(ids) - {task_id}
     size = SHORT_ID_CHARS
     while size < len(task_id) and any(other.startswith(task_id[:size]) for other in other_ids):

@@ -1,6 +1,6 @@
 """Text views of stored tasks: Markdown transcript, numbered messages, table of tasks, rewinds.
 
-Messages are numbered from the end, the last is 1; rows that say nothing to a user have no number.
+Messages are numbered from the end: the last is 1. Rows that are hidden from users have no number.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CHECKBOX_MARKS = {"completed": "x", "in_progress": "-"}
 def render_markdown(
     task: TaskMetadata, rows: Sequence[dict[str, Any]], subtasks: Sequence[str] = ()
 ) -> str:
-    """`subtasks` are lines of a list."""
+    """Render a task as Markdown; `subtasks` are lines of a list."""
     title = task.title.strip().split("\n")[0][:120] or task.id
     sections = [f"# {title}", _format_metadata(task)]
     if subtasks:
@@ -56,7 +56,7 @@ def render_markdown(
 
 
 def read_rows(store: Store, task_id: str) -> list[dict[str, Any]]:
-    """The UI history of a task, from its journal."""
+    """Read the UI history of a task from its journal."""
     return build_rows(store.read_records(task_id))
 
 
@@ -84,7 +84,7 @@ def _format_metadata(task: TaskMetadata) -> str:
 
 
 def _render_row(row: dict[str, Any], *, first: bool) -> Iterator[str]:
-    """One row; rows about bookkeeping are left out."""
+    """Render one row; bookkeeping rows are left out."""
     kind, text = str(row.get("ask") or row.get("say")), str(row.get("text") or "")
     if first:
         kind = RowKind.USER_FEEDBACK
@@ -135,7 +135,7 @@ def _render_tool_call(row: dict[str, Any], text: str) -> Iterator[str]:
 
 
 def format_todos(todos: Sequence[Any]) -> list[str]:
-    """Each with its box: `[x] write it`."""
+    """Format todo items with check boxes: `[x] write it`."""
     return [
         f"[{_CHECKBOX_MARKS.get(str(todo.get('status')), ' ')}] {todo.get('content')}"
         for todo in todos
@@ -149,7 +149,7 @@ def _format_approval_state(row: dict[str, Any]) -> str:
 
 
 def format_code_block(text: str, language: str = "") -> str:
-    """A code block whose fence is longer than any in the text."""
+    """Format a code block with a fence longer than any in the text."""
     longest = max((len(match[1]) for match in _FENCE_RE.finditer(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
@@ -188,7 +188,7 @@ class NumberedRow(Struct, frozen=True):
 
 
 def number_rows(rows: Sequence[Mapping[str, Any]]) -> list[NumberedRow]:
-    """Those that a user knows, the first one first."""
+    """Number the rows that users see, the first one first."""
     visible = [(row, position == 0) for position, row in enumerate(rows) if is_visible_row(row)]
     return [
         NumberedRow(
@@ -202,7 +202,7 @@ def number_rows(rows: Sequence[Mapping[str, Any]]) -> list[NumberedRow]:
 
 
 def is_visible_row(row: Mapping[str, Any]) -> bool:
-    """Whether a user knows this row."""
+    """Whether users see this row."""
     if row.get("partial") or row.get("say") in _HIDDEN_ROW_KINDS:
         return False
     return not (row.get("ask") in _ASKS_HIDDEN_IF_EMPTY and not row.get("text"))
@@ -225,7 +225,7 @@ def format_row_table(rows: Sequence[NumberedRow], width: int | None) -> list[str
 
 
 def find_row_ts(rows: Sequence[Mapping[str, Any]], name: str, task_id: str) -> int:
-    """The row that a user means: its number from the end, or its `ts`. Raises UsageError."""
+    """Find a row by its number from the end, or by its `ts`. Raises UsageError."""
     listed = number_rows(rows)
     if name.isascii() and name.isdigit():
         number = int(name)
@@ -275,7 +275,7 @@ _SUBTASK_PREFIX = "↳ "
 def format_task_table(
     found: Sequence[FoundTask], store: Store, *, with_directory: bool, width: int | None
 ) -> list[str]:
-    """A heading and one line for each task, all within a terminal of `width`; None cuts nothing."""
+    """Format a heading and one line per task, within a terminal of `width`; None cuts nothing."""
     zone = datetime.now().astimezone().tzname()
     directory = ["folder"] if with_directory else []
     rows = [["id", f"changed ({zone})", "status", "model", "cost", *directory, "task"]]
@@ -295,7 +295,7 @@ def format_task_table(
 
 
 def render_subtask_tree(task: TaskMetadata, index: TaskIndex, store: Store) -> list[str]:
-    """The subtasks of a task, and theirs, as lines of a Markdown list."""
+    """Render the subtasks of a task, and theirs, as a Markdown list."""
     task_tree = {each.id: each for each in index.list_descendants(task.id)}
     short = {task_id: index.shorten_id(task_id) for task_id in task_tree}
     return list(_render_subtasks(task, task_tree, short, store, 0))
@@ -308,10 +308,10 @@ def _render_subtasks(
     store: Store,
     level: int,
 ) -> Iterator[str]:
-    # What a process that is gone had not written into the parent, the child still says.
+    # The child names its parent even if a dead process did not record it in the parent.
     own = [each.id for each in task_tree.values() if each.parent_id == task.id]
     for child_id in dict.fromkeys((*task.child_ids, *reversed(own))):
-        # Each is shown once, in whatever circle the files say they are.
+        # Each is shown once, even if the files form a cycle.
         if (child := task_tree.pop(child_id, None)) is None:
             continue
         facts = f"{short[child_id]} · {determine_status(child, store)} · {child.mode}"
@@ -320,7 +320,8 @@ def _render_subtasks(
 
 
 def determine_status(task: TaskMetadata, store: Store) -> str:
-    """What a task is doing now. What a process that is gone left unfinished was interrupted."""
+    """Determine the status of a task now; one that a dead process left unfinished was
+    interrupted."""
     try:
         state = TaskState(task.status)
     except ValueError:
@@ -333,7 +334,7 @@ def determine_status(task: TaskMetadata, store: Store) -> str:
 
 
 def with_current_status(task: TaskMetadata, store: Store) -> TaskMetadata:
-    """With the status that people read everywhere, in place of the one on disk."""
+    """Replace the stored status with the current one."""
     return structs.replace(task, status=determine_status(task, store))
 
 
@@ -341,7 +342,7 @@ def is_locked(task: TaskMetadata, store: Store) -> bool:
     try:
         return store.is_locked(task.id)
     except TaskNotFoundError:
-        # Deleted a moment ago, or nothing but its metadata was ever there.
+        # Just deleted, or only its metadata ever existed.
         return False
 
 
@@ -350,8 +351,8 @@ MAX_LISTED_ITEMS = 10
 
 
 def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
-    """One line for each thing that changes. Messages are counted as a user knows them; those that
-    would come back and are not among the rows yet are not counted."""
+    """Describe each change of a rewind in a line. Messages are counted as users see them; restored
+    ones that are not among the rows yet are not counted."""
     yield from _format_count(
         "message goes", "messages go", _count_visible_rows(changes.removed_row_timestamps, rows)
     )
@@ -388,12 +389,12 @@ def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
 
 
 def merge_rows(before: Rows, after: Rows) -> list[Mapping[str, Any]]:
-    """Those that were and those that are, in order of time."""
+    """Merge the earlier and the current rows, ordered by time."""
     return sorted({row["ts"]: row for row in (*before, *after)}.values(), key=itemgetter("ts"))
 
 
 def find_last_visible_ts(changes: RewindPreview, rows: Rows) -> int | None:
-    """The last message that stays, as a user knows them."""
+    """Find the last message that stays, as users see them."""
     end = changes.last_row_ts
     if end is None or end not in (row["ts"] for row in rows):
         return end
@@ -403,7 +404,7 @@ def find_last_visible_ts(changes: RewindPreview, rows: Rows) -> int | None:
 
 
 def summarize_row(rows: Rows, ts: int | None) -> str:
-    """What a row says, in short."""
+    """Summarize a row."""
     row = next((row for row in rows if row["ts"] == ts), {})
     return to_one_line(str(row.get("path") or row.get("text") or ""), 60)
 

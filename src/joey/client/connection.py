@@ -1,8 +1,8 @@
 """The connection to a server: its address and token, and a WebSocket that reconnects.
 
-The owner gets event frames through `handle`, is told of a loss through `handle_connection_lost`,
-and recovers in `handle_reconnected`. A command whose connection is lost before its response fails:
-only its caller can know whether it may be sent twice.
+The owner gets event frames in `handle`, learns of a lost connection in `handle_connection_lost`,
+and recovers in `handle_reconnected`. If the connection is lost before a command's response, the
+command fails: only its caller can know whether it may be sent twice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ API_NOT_READY = "API_NOT_READY"
 
 
 class RemoteError(UserError):
-    """The server refused a command, or cannot be reached."""
+    """The server rejected a command, or cannot be reached."""
 
     def __init__(self, message: str, code: str = CONNECTION_LOST) -> None:
         super().__init__(message)
@@ -97,7 +97,7 @@ class ServerConnection:
         """What the server said of itself."""
 
     async def open(self) -> None:
-        """Raises RemoteError: nobody is there, or the token is not theirs."""
+        """Open the connection. Raises RemoteError if no server answers or it rejects the token."""
         if not self._address.token:
             raise RemoteError(
                 "there is no token for the server: `joey serve` leaves one in"
@@ -115,7 +115,7 @@ class ServerConnection:
             await self.close()
             raise RemoteError(f"{self._address.url} is no server of joey's: no welcome") from error
         except asyncio.CancelledError:
-            await self.close()  # who gives up waiting has nothing to close
+            await self.close()  # a cancelled caller has nothing to close
             raise
         if self.fatal_error is not None:
             raise self.fatal_error
@@ -136,9 +136,10 @@ class ServerConnection:
         then: Callable[[Any], None] | None = None,
         retry: bool = False,
     ) -> Any:
-        """The data of the response. `then` gets it too, before any frame that follows it. A request
-        that changes nothing may set `retry`: it is sent again when the connection is lost or the
-        server goes down. Raises RemoteError: the server refused, or the connection was lost."""
+        """Send a command and return the data of its response. `then` gets the data too, before any
+        frame that follows it. A request that changes nothing may set `retry`: it is sent again if
+        the connection is lost or the server shuts down. Raises RemoteError if the server rejected
+        it or the connection was lost."""
         while True:
             await self._online_event.wait()
             if self.fatal_error is not None:
@@ -151,7 +152,7 @@ class ServerConnection:
                 await self.wait_to_retry(error)
 
     async def wait_to_retry(self, error: RemoteError) -> None:
-        """Return when a request that failed so may be made again; raise the error when not."""
+        """Wait until a failed request can be repeated; raise the error if it cannot."""
         if error.code not in (CONNECTION_LOST, API_NOT_READY) or self.fatal_error is not None:
             raise error
         if error.code == API_NOT_READY:
@@ -199,7 +200,7 @@ class ServerConnection:
             self._give_up(RemoteError(f"the connection ended by a defect: {error!r}"))
 
     async def _receive_frames(self, socket: ClientConnection) -> None:
-        """Hear the server until the connection is lost."""
+        """Receive frames until the connection is lost."""
         self._websocket = socket
         restoring: asyncio.Task[None] | None = None
         try:
@@ -243,7 +244,7 @@ class ServerConnection:
 
     def _give_up(self, error: RemoteError) -> None:
         self.fatal_error = error
-        self._online_event.set()  # whoever waits for a connection is told that there will be none
+        self._online_event.set()  # tell callers that wait for a connection that there will be none
         for pending in self._pending_requests.values():
             pending.fail(error)
         self._listener.handle_connection_failed(error)
@@ -327,9 +328,10 @@ class ServerAddress(Struct, frozen=True):
 def resolve_server_address(
     url: str | None, token: str | None, env: Mapping[str, str]
 ) -> ServerAddress:
-    """The server at `url`, which may also be the link that `joey serve` prints. The token is the
-    argument, else that of the link, else `JOEY_TOKEN`; a server on this machine left one in
-    `$JOEY_HOME/server.token`, which is sent nowhere else. Raises UserError: the address is none."""
+    """Resolve the server at `url`, which may also be the link that `joey serve` prints. The token
+    is the argument, else that of the link, else `JOEY_TOKEN`, else the one that a server on this
+    machine left in `$JOEY_HOME/server.token`, which is sent nowhere else. Raises UserError for an
+    invalid address."""
     parts = urlsplit(url or DEFAULT_URL)
     if parts.scheme not in _WEBSOCKET_SCHEMES or not parts.hostname:
         raise UserError(f"{url!r} is not the address of a server; one looks like {DEFAULT_URL}")

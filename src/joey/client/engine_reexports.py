@@ -1,4 +1,4 @@
-"""Names of the engine for `acp`: a task of this process is a session as it is."""
+"""Names of the engine for `acp`: a local task is used as a session directly."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The event decoder: frames of a server, repeats dropped, turned back into events of the engine.
+"""The event decoder: turns a server's frames back into events of the engine and drops repeats.
 
-A frame shows a row as it is now; an event says what happened to it. The event is the difference to
-the row as it was before. What the protocol does not carry is filled in: a call is named after its
-row (`row_<ts>`), each part of a reply is a `ReplyReceived` of its own, and an event without a row
-has the `ts` of the latest one.
+A frame shows the current state of a row; an event says what happened to it. The event is the
+difference from the row's earlier state. Fields that the protocol does not carry are filled in: a
+call is named after its row (`row_<ts>`), each part of a reply becomes a separate `ReplyReceived`,
+and an event without a row has the `ts` of the latest one.
 
 `TaskMirror` mirrors a remote task across lost connections. The `seq` of a frame says that
 everything up to that record has been sent, so after a loss the client asks for what follows the
-last one it saw. A record may be sent in several frames; those that arrived before the loss come
-again, and are recognized by their content.
+last one it saw. A record may be sent in several frames; those that arrived before the loss are sent
+again and recognized by their content.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RowData = Mapping[str, Any]
 
 class EventDecoder:
     def __init__(self, rows: Iterable[RowData] = ()) -> None:
-        """`rows` are known already: only what happens to them later is news."""
+        """`rows` are known already: only later changes are events."""
         self._rows: dict[int, RowData] = {row["ts"]: row for row in rows}
         self._queued_messages: dict[str, Any] = {}
         self._completion_result = ""
@@ -39,7 +39,7 @@ class EventDecoder:
         self._latest_ts = max(self._rows, default=0)
 
     def feed(self, frame: EventFrame) -> list[ev.Event]:
-        """What has happened, according to this frame."""
+        """Decode a frame into events."""
         if frame.event_name == "message":
             return self.feed_row(frame.payload["message"])
         if frame.event_name == "taskRewound":
@@ -50,14 +50,14 @@ class EventDecoder:
         return [] if event is None else [event]
 
     def _decode_rewind(self, payload: Mapping[str, Any]) -> ev.Event:
-        """To which record it went is not told; the rows that came back follow as news."""
+        """Decode a rewind. Its target is not sent; restored rows follow as new ones."""
         for ts in payload["removed"]:
             self._rows.pop(ts, None)
         self._open_ask_ts = None
         return ev.TaskRewound(ts=self._latest_ts, to_seq=0, last_row_ts=payload["messageTs"])
 
     def feed_row(self, row: RowData) -> list[ev.Event]:
-        """What has happened to this row since it was last seen."""
+        """Decode the changes of a row since it was last seen."""
         ts = row["ts"]
         before = self._rows.get(ts, {})
         self._rows[ts] = row
@@ -156,7 +156,7 @@ E = TypeVar("E", bound=ev.Event)
 
 
 def _build_event(kind: type[E], source: Mapping[str, Any], **fields: Any) -> E:
-    """The event with these fields, and those that the row or payload has under their own names."""
+    """Build an event from these fields and from those of the row or payload with the same names."""
     for name, stored_name in zip(
         kind.__struct_fields__, kind.__struct_encode_fields__, strict=True
     ):
@@ -176,7 +176,7 @@ def _decode_checkpoint_row(row: RowData) -> ev.CheckpointSaved:
 
 
 def _decode_condense_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
-    """The row says how much was hidden; what the model is shown instead does not travel."""
+    """Decode a condensing row. It says how much was hidden; the summary is not sent."""
     ts = row["ts"]
     if row.get("partial"):
         if not before:
@@ -202,7 +202,7 @@ def _decode_condense_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
 
 
 def build_ask_opened(row: RowData) -> ev.AskOpened:
-    """The question that a row puts."""
+    """Build the question that a row asks."""
     return _build_event(ev.AskOpened, row, call_id=_build_call_id(row) if row.get("tool") else None)
 
 
@@ -285,7 +285,7 @@ def _decode_request_row(row: RowData, before: RowData) -> Iterator[ev.Event]:
 
 
 def _get_added_text(row: RowData, before: RowData) -> str:
-    """What was added since; nothing when the text was rewritten."""
+    """Return the text added since; empty if the text was rewritten."""
     old, new = before.get("text", ""), row.get("text", "")
     return new[len(old) :] if new.startswith(old) else ""
 
@@ -298,7 +298,7 @@ END_EVENT_NAMES = frozenset({"taskFinished", "taskAborted", "taskFailed"})
 
 
 def is_transient_frame(frame: EventFrame) -> bool:
-    """The frame shows work in progress; a client that missed it has missed nothing."""
+    """Whether the frame only shows work in progress, so that a client may miss it."""
     match frame.event_name:
         case "message":
             return bool(frame.payload["message"].get("partial"))
@@ -309,7 +309,7 @@ def is_transient_frame(frame: EventFrame) -> bool:
 
 
 class TaskMirror:
-    """The rows, the open question and the frames of one task, as far as they were heard."""
+    """The rows, the open question and the frames of one task, as far as received."""
 
     def __init__(self, rows: Iterable[RowData], seq: int) -> None:
         self.seq = seq
@@ -336,11 +336,12 @@ class TaskMirror:
 
     @property
     def rows(self) -> Sequence[dict[str, Any]]:
-        """All rows that are finished, in the order of their `ts`."""
+        """All finished rows, ordered by `ts`."""
         return [dict(self._rows[ts]) for ts in sorted(self._rows)]
 
     def apply_frame(self, frame: EventFrame) -> EventFrame | None:
-        """The frame as it is to be passed on; None when it was passed on before."""
+        """Apply a frame and return it as it should be passed on; None if it was passed on
+        before."""
         if frame.seq < self.seq:
             return None
         if frame.seq > self.seq:
@@ -370,7 +371,7 @@ class TaskMirror:
         return frame
 
     def update_status(self, ask_ts: int | None, usage: ev.TokenUsage, is_running: bool) -> None:
-        """How the task stands, by the server's own account."""
+        """Update the status reported by the server."""
         self.usage, self.is_running = usage, is_running
         row = self._rows.get(ask_ts) if ask_ts is not None else None
         if ask_ts is None:
@@ -379,7 +380,7 @@ class TaskMirror:
             self.pending = build_ask_opened(row)
 
     def _apply_row(self, frame: EventFrame) -> EventFrame:
-        """The frame with `created` or `updated` as seen from here."""
+        """Apply a row; return the frame with `created` or `updated` as seen by this client."""
         row = frame.payload["message"]
         ts = row["ts"]
         frame = replace_row_action(
@@ -393,7 +394,7 @@ class TaskMirror:
             return frame
         self._rows[ts] = row
         if row.get("say") == RowKind.API_REQ_STARTED:
-            # What an earlier reply left unfinished will never be finished.
+            # Unfinished rows of an earlier reply will never be finished.
             self.partial_frames = {
                 other: partial
                 for other, partial in self.partial_frames.items()
@@ -421,7 +422,7 @@ class TaskMirror:
 
 
 def replace_row_action(frame: EventFrame, *, is_known: bool) -> EventFrame:
-    """A row, `updated` when it is known and else `created`."""
+    """Return the frame with `updated` if its row is known, else `created`."""
     action = "updated" if is_known else "created"
     if frame.payload["action"] == action:
         return frame

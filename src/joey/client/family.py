@@ -1,6 +1,6 @@
 """The former home of `joey.follow_task_tree`, for programs that still import it from here.
 
-A module of its own, because it goes with the next release.
+This module will be removed in the next release.
 """
 
 from __future__ import annotations

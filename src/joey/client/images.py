@@ -13,11 +13,11 @@ MAX_IMAGES = 20
 
 
 class ImageError(UserError):
-    """Not an image that models can see, too large, too many, or not readable."""
+    """An image has an unsupported format, is too large or unreadable, or there are too many."""
 
 
 def load_image_data_uri(path: str) -> str:
-    """An image file as a data URI. Raises ImageError."""
+    """Load an image file as a data URI. Raises ImageError."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(MAX_IMAGE_BYTES + 1)
@@ -27,7 +27,7 @@ def load_image_data_uri(path: str) -> str:
 
 
 def encode_image_data_uri(data: bytes, name: str) -> str:
-    """An image as a data URI; `name` is for complaints. Raises ImageError."""
+    """Encode an image as a data URI; `name` is used in errors. Raises ImageError."""
     if len(data) > MAX_IMAGE_BYTES:
         raise ImageError(
             f"the image {name} is larger than {MAX_IMAGE_BYTES // 1024 // 1024} MB; make it smaller"

@@ -43,8 +43,8 @@ __all__ = ["RemoteEngine", "RemoteError", "RemoteSession", "TaskInfo"]
 
 
 class RemoteEngine:
-    """The tasks of one server. Open with `RemoteEngine.connect`; close it, or use it as an
-    async context manager."""
+    """The tasks of one server. Open it with `RemoteEngine.connect`; close it, or use it as an async
+    context manager."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class RemoteEngine:
         on_connection_change: Callable[[str], None] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Self:
-        """The server at `url` (this machine's, by default). A lost connection is tried again for
-        `patience` seconds; `on_connection_change` is told of the loss and of the return. Raises
-        RemoteError: nobody is there, or the token is not theirs."""
+        """Connect to the server at `url`, by default this machine's. A lost connection is retried
+        for `patience` seconds; `on_connection_change` is called when it is lost and restored.
+        Raises RemoteError if no server answers or it rejects the token."""
         address = resolve_server_address(url, token, os.environ if env is None else env)
         engine = cls(address, patience, on_connection_change)
         await engine._connection.open()
@@ -77,7 +77,7 @@ class RemoteEngine:
 
     @property
     def welcome(self) -> Mapping[str, Any]:
-        """What the server said of itself: version, capabilities, workspace."""
+        """The server's description of itself: version, capabilities, workspace."""
         return self._connection.welcome
 
     async def start(
@@ -91,8 +91,7 @@ class RemoteEngine:
         profile: str | None = None,
         limits: Limits | None = None,
     ) -> RemoteSession:
-        """A new task, already at work; `configuration` holds settings by their names on the wire.
-        Raises RemoteError."""
+        """Start a task; `configuration` holds settings by their wire names. Raises RemoteError."""
         given = _drop_none(
             text=text,
             images=list(images) or None,
@@ -106,8 +105,8 @@ class RemoteEngine:
         return await self.attach(data["taskId"])
 
     async def attach(self, task_id: str) -> RemoteSession:
-        """A task of the server, live or at rest; the same session for the same task. Raises
-        RemoteError."""
+        """Attach to a task of the server, running or at rest; the same task gives the same session.
+        Raises RemoteError."""
         _check_task_id(task_id)
         session = self._sessions.get(task_id)
         if session is None:
@@ -115,13 +114,14 @@ class RemoteEngine:
             new_session = RemoteSession(
                 self._connection, task_id, data["messages"], data["seq"], self.attach
             )
-            session = self._sessions.setdefault(task_id, new_session)  # others may have come first
+            session = self._sessions.setdefault(task_id, new_session)  # others may be faster
         if not session.is_following:
             await session.subscribe()
         return session
 
     async def resume(self, task_id: str, text: str | None = None) -> RemoteSession:
-        """A task at work again: with these words, else asking whether to go on."""
+        """Resume a task with this message, or ask the user whether to continue. Raises
+        RemoteError."""
         session = await self.attach(task_id)
         if text is not None:
             await session.send(text)
@@ -132,7 +132,7 @@ class RemoteEngine:
     async def fork(
         self, task_id: str, row_ts: int | None = None, *, keep: bool = True, text: str | None = None
     ) -> RemoteSession:
-        """A new task with the history of another, up to a row; it goes on with `text`, else it
+        """Start a task with the history of another, up to a row; it continues with `text`, else it
         rests. Raises RemoteError."""
         _check_task_id(task_id)
         given = _drop_none(messageTs=row_ts, keep=keep, text=text)
@@ -142,24 +142,25 @@ class RemoteEngine:
     async def tasks(
         self, workspace: str | None = None, *, limit: int = 100, offset: int = 0
     ) -> list[TaskInfo]:
-        """The server's tasks, the most recently changed first."""
+        """List the server's tasks, the most recently changed first."""
         given = _drop_none(limit=limit, offset=offset, workspace=workspace)
         data = await self._connection.request("listTasks", arguments=given, retry=True)
         tasks: list[TaskInfo] = decode_response_data("listTasks", data).tasks
         return tasks
 
     async def command(self, name: str, task_id: str | None = None, **arguments: Any) -> Any:
-        """Any other command of the API: the data of its response. Without a `task_id`, a command
-        about a task acts on the current one. Raises RemoteError: with the `code` of the API."""
+        """Send any other command of the API and return the data of its response. Without a
+        `task_id`, a command about a task acts on the current one. Raises RemoteError with the
+        `code` of the API."""
         return await self._connection.request(name, task_id, arguments)
 
     def detach(self, session: RemoteSession) -> None:
-        """Listen to a task no longer; it goes on."""
+        """Stop listening to a task, which continues."""
         self._sessions.pop(session.id, None)
         session.end_stream(None)
 
     async def close(self) -> None:
-        """Leave the server; its tasks go on."""
+        """Disconnect from the server, whose tasks continue."""
         await self._connection.close()
 
     async def __aenter__(self) -> Self:
@@ -211,7 +212,8 @@ def _drop_none(**arguments: Any) -> dict[str, Any]:
 
 
 def _check_task_id(task_id: object) -> None:
-    """Without an id the server would act on its current task, which may be anybody's."""
+    """Check for a task id: without one, the server would act on its current task, which may be
+    another client's."""
     if not isinstance(task_id, str) or not task_id:
         raise RemoteError(f"{task_id!r} is no task id", "INVALID_PARAMETER")
 
@@ -222,7 +224,7 @@ RECORDS_PER_REQUEST = 1000
 
 
 class RemoteSession(TaskMirror):
-    """One task of a server. Made by the `RemoteEngine`."""
+    """One task of a server, created by the `RemoteEngine`."""
 
     def __init__(
         self,
@@ -249,28 +251,28 @@ class RemoteSession(TaskMirror):
     # What anybody may look at
 
     async def find_subtask(self, task_id: str) -> RemoteSession:
-        """One of its subtasks, or any other task of the server. Raises RemoteError."""
+        """Find one of its subtasks, or any other task of the server. Raises RemoteError."""
         return await self._attach(task_id)
 
     async def messages(self) -> list[dict[str, Any]]:
-        """The UI history as the server has it now."""
+        """Return the UI history as the server has it now."""
         data = await self._request("getMessages", self.id, retry=True)
         return list(data["messages"])
 
     async def frames(self, since: int | None = None) -> AsyncIterator[EventFrame]:
-        """Frames as the server sends them, until the task comes to rest; by default from its
-        beginning. Of passing ones (rows that grow) only the latest is told again."""
+        """Iterate over the server's frames until the task comes to rest, by default from the
+        beginning. Of transient ones (growing rows), only the latest is repeated."""
         async for frame, _ in self._iter_decoded_frames(since):
             yield frame
 
     async def events(self, since: int | None = None) -> AsyncIterator[Event]:
-        """The frames, read back as the events of a task in this process."""
+        """Iterate over the frames, decoded into the events of a local task."""
         async for _, events in self._iter_decoded_frames(since):
             for event in events:
                 yield event
 
     async def watch(self, since: int | None = None) -> AsyncIterator[Event]:
-        """As `events`, but without end: a task that rests may be set to work by anybody."""
+        """Like `events`, but without an end: another client may continue a task that rests."""
         async for _, events in self._iter_decoded_frames(since, to_rest=False):
             for event in events:
                 yield event
@@ -296,7 +298,8 @@ class RemoteSession(TaskMirror):
                     return
 
     async def _fetch_older_frames(self, since: int | None) -> tuple[list[EventFrame], int]:
-        """Frames from before this session began, and how many of all frames `since` covers."""
+        """Fetch frames from before this session began, and how many of all frames `since`
+        covers."""
         first, since = self.opened_at_seq, since or 0
         if since == first:
             return [], 0
@@ -305,7 +308,8 @@ class RemoteSession(TaskMirror):
         return await self._fetch_frames(0, first), len(await self._fetch_frames(0, since))
 
     async def _fetch_frames(self, since: int, until: int) -> list[EventFrame]:
-        """The lasting frames of these records, in pieces as large as the line can carry."""
+        """Fetch the durable frames of these records, in pieces as large as the connection
+        allows."""
         frames: list[EventFrame] = []
         seen_row_timestamps: set[int] = set()
         record_count = RECORDS_PER_REQUEST
@@ -355,12 +359,12 @@ class RemoteSession(TaskMirror):
         return bool(data["accepted"])
 
     async def approve(self, text: str = "") -> bool:
-        """Say yes to the open question; False if there is none."""
+        """Answer yes to the open question; False if there is none."""
         ask = self.pending
         return ask is not None and await self.answer(ask.ts, Answer(Response.YES, text=text))
 
     async def reject(self, text: str = "") -> bool:
-        """Say no to the open question; False if there is none."""
+        """Answer no to the open question; False if there is none."""
         ask = self.pending
         return ask is not None and await self.answer(ask.ts, Answer(Response.NO, text=text))
 
@@ -373,7 +377,7 @@ class RemoteSession(TaskMirror):
     async def rewind(
         self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
     ) -> RewindPreview:
-        """Go back so that this row is the last one, or (`keep` false) the first one gone."""
+        """Rewind so that this row is the last one or, with `keep` false, the first one removed."""
         where = {"messageTs": row_ts, "keep": keep, "files": files}
         return await self._request_history_change("rewindTask", where | {"force": force})
 
@@ -384,7 +388,7 @@ class RemoteSession(TaskMirror):
         return await self._request_history_change("undoRewind", {"force": force})
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
-        """Say this in place of the user's words at a row, or the nearest before it."""
+        """Replace the user's message at a row, or the nearest one before it."""
         arguments = {"messageTs": row_ts, "text": text, "images": list(images)}
         return await self._request_history_change("editMessage", arguments)
 
@@ -396,9 +400,9 @@ class RemoteSession(TaskMirror):
         return changes
 
     async def condense(self, instructions: str = "") -> None:
-        """Have the conversation summed up: at once when the task rests, else before its next
-        request. Returns when it is begun; a row tells how it went. Raises RemoteError: there is
-        nothing to condense."""
+        """Condense the conversation: at once if the task rests, else before its next request.
+        Returns when it has begun; a row reports the outcome. Raises RemoteError if there is nothing
+        to condense."""
         await self._request("condenseTask", self.id, {"instructions": instructions})
 
     async def cancel(self) -> None:
@@ -407,14 +411,14 @@ class RemoteSession(TaskMirror):
     # What the engine says
 
     async def subscribe(self) -> None:
-        """Hear everything after what was heard already, and ask how the task stands. Raises
+        """Subscribe to everything after what was received already, and request the status. Raises
         RemoteError."""
         since = {"since": self.seq}
         await self._request("subscribe", self.id, since, then=self._handle_subscribed, retry=True)
         await self._request("getTask", self.id, then=self._handle_task_info, retry=True)
 
     def _handle_subscribed(self, data: Any) -> None:
-        self.partial_frames.clear()  # what still grows comes again
+        self.partial_frames.clear()  # unfinished rows are sent again
         self.is_following = True
 
     def _handle_task_info(self, data: Any) -> None:
@@ -433,7 +437,7 @@ class RemoteSession(TaskMirror):
         self.update_status(info.ask.ts if info.ask else None, usage, is_running)
 
     def start_resync(self) -> None:
-        """The server left frames out because they were not read fast enough."""
+        """Fetch the frames that the server dropped because they were not read fast enough."""
         self.is_following = False
         job = asyncio.ensure_future(self.subscribe())
         self._resync_jobs.add(job)
@@ -456,7 +460,7 @@ class RemoteSession(TaskMirror):
             self.end_stream(None)
 
     def end_stream(self, error: RemoteError | None) -> None:
-        """Nothing more will be heard."""
+        """End the streams of all subscribers."""
         self._is_closed, self._error = True, error
         for subscriber in self._subscribers:
             subscriber.finish(error)
@@ -477,7 +481,7 @@ _protocol_check: type[Session] = RemoteSession
 
 
 class _FrameSubscriber:
-    """The frames that one reader has not read yet."""
+    """The frames that one subscriber has not read yet."""
 
     def __init__(self, frames: Sequence[EventFrame]) -> None:
         self._unread_frames = deque(frames)
@@ -498,11 +502,11 @@ class _FrameSubscriber:
         self._has_news.set()
 
     def has_unread_start(self) -> bool:
-        """The task was started again, by a frame that was not read yet."""
+        """Whether an unread frame says that the task was started again."""
         return any(frame.event_name == "taskStarted" for frame in self._unread_frames)
 
     async def read_next(self) -> EventFrame | None:
-        """Raises RemoteError: the connection was given up."""
+        """Read the next frame. Raises RemoteError if the connection was given up."""
         while not self._unread_frames:
             if self._error is not None:
                 raise self._error

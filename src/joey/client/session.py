@@ -17,11 +17,11 @@ class Session(Protocol):
 
     @property
     def pending(self) -> AskOpened | None:
-        """The question that waits for an answer, if one does."""
+        """The open question, if any."""
 
     @property
     def is_running(self) -> bool:
-        """It works, or waits: for an answer, or for its subtasks."""
+        """Whether it works, or waits for an answer or for its subtasks."""
 
     @property
     def seq(self) -> int:
@@ -42,7 +42,7 @@ class Session(Protocol):
     def rows(self) -> Sequence[Row | dict[str, Any]]: ...
 
     def events(self, since: int | None = None) -> AsyncIterator[Event]:
-        """Events until the task comes to rest; by default from its beginning."""
+        """Iterate over events until the task comes to rest, by default from the beginning."""
 
     async def send(self, text: str, images: tuple[str, ...] = ()) -> None: ...
 
@@ -55,16 +55,16 @@ class Session(Protocol):
     async def rewind(
         self, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
     ) -> RewindPreview:
-        """Go back so that this row is the last one, or (`keep` false) the first one gone."""
+        """Rewind so that this row is the last one or, with `keep` false, the first one removed."""
 
     async def preview_undo(self) -> RewindPreview: ...
 
     async def undo_rewind(self, *, force: bool = False) -> RewindPreview: ...
 
     async def edit(self, row_ts: int, text: str, images: tuple[str, ...] = ()) -> RewindPreview:
-        """Say this in place of the user's words at a row, or the nearest before it."""
+        """Replace the user's message at a row, or the nearest one before it."""
 
     async def find_subtask(self, task_id: str) -> Session | None:
-        """One of its subtasks; None when it is not to be had any more."""
+        """Find one of its subtasks; None if it is no longer available."""
 
     async def cancel(self) -> None: ...

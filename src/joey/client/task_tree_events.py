@@ -29,7 +29,7 @@ class TaskTreeEvent(Struct, frozen=True):
 async def follow_task_tree(
     session: Session, events: AsyncIterator[Event], *, from_start: bool = False
 ) -> AsyncIterator[AsyncIterator[TaskTreeEvent]]:
-    """The events of a task and its subtasks as they come, until the task's own `events` end. Set
+    """Iterate over the events of a task and its subtasks until the task's own `events` end. Set
     `from_start` if these are all events of the task: then they name every subtask. Otherwise some
     subtasks may have been started before."""
     listener = _TaskTreeListener(session, events, from_start=from_start)
@@ -67,7 +67,7 @@ class _TaskTreeListener:
         except Exception:
             await self._event_queue.put(None)
             raise
-        while self._subtask_jobs:  # they are over too, but may have been heard of late
+        while self._subtask_jobs:  # they have ended too, but may have been discovered late
             await asyncio.wait(self._subtask_jobs)
         await self._event_queue.put(None)
 
@@ -78,7 +78,7 @@ class _TaskTreeListener:
         from_start: bool,
         sent_ask: AskOpened | None = None,
     ) -> None:
-        """`sent_ask` was told already."""
+        """Read the events of one task; `sent_ask` was passed on already."""
         spawned_ids: set[str] = set()
         if not from_start:
             self._follow_subtasks(session, session.pending_subtasks, spawned_ids)
@@ -119,6 +119,6 @@ class _TaskTreeListener:
             )
             self._last_seq_by_subtask[child_id] = child.seq
         except UserError:
-            return  # the connection is lost, or the task was deleted: the parent tells of it
+            return  # the connection is lost, or the task was deleted: the parent reports it
         finally:
             self._followed_subtask_ids.discard(child_id)

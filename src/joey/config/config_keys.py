@@ -1,8 +1,8 @@
 """Schema of settings and profiles: type, default and meaning of each key, parsing of values.
 
-Types are those that the structs declare, meanings are the strings under their fields: a new field
-needs no second entry. The source is parsed for that, a cost that only commands about settings
-pay. `parse_value` parses values as users write them on a command line.
+Types are declared in the structs, meanings are the strings under their fields: a new field needs no
+second entry. Only commands about settings parse the source for that. `parse_value` parses values
+that users write on a command line.
 """
 
 from __future__ import annotations
@@ -48,18 +48,19 @@ class ConfigKey(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 @cache
 def describe_setting_keys() -> dict[str, ConfigKey]:
-    """By their names in the file, in the order of their definition."""
+    """Describe the settings by their names in the file, in the order of definition."""
     return {key.name: key for key in _describe_fields(Settings)}
 
 
 @cache
 def describe_profile_keys() -> dict[str, ConfigKey]:
-    """What a profile may say; its name is not written into it."""
+    """Describe the keys of a profile, except its name."""
     return {key.name: key for key in _describe_fields(Profile) if key.name != "name"}
 
 
 def find_key(name: str, keys: Iterable[str], noun: str = "setting") -> str:
-    """The key, however it is written (`sandbox-network`). Raises ConfigError with the nearest."""
+    """Find a key in any spelling (`sandbox-network`). Raises ConfigError, which names the closest
+    match."""
     known = list(keys)
     wanted = _normalize_key(name)
     found = [key for key in known if _normalize_key(key) == wanted]
@@ -113,7 +114,7 @@ def _describe_fields(struct: type[Struct]) -> Iterable[ConfigKey]:
 
 
 def _list_choices(kind: Any) -> list[str]:
-    """Of the declared type, which keeps the order that somebody thought about."""
+    """List the values of a declared type in order of declaration."""
     if kind is bool:
         return ["true", "false"]
     if get_origin(kind) is Literal:
@@ -157,12 +158,12 @@ def _format_range(least: float | None, most: float | None) -> str:
 
 
 def _read_field_docs(struct: type[Struct]) -> dict[str, str]:
-    """The strings under the fields of a class, each in one line."""
+    """Read the strings under the fields of a class, each as one line."""
     file = sys.modules[struct.__module__].__file__
     try:
         tree = ast.parse(Path(file or "").read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
-        return {}  # installed without its sources: the names have to do
+        return {}  # installed without sources: there are only names
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     body = next((node.body for node in classes if node.name == struct.__name__), [])
     found: dict[str, str] = {}
@@ -179,7 +180,7 @@ _COMMAND_LIST_KEYS = frozenset({"allowedCommands", "deniedCommands", "commandTim
 
 
 def parse_value(struct: type[Struct], key: ConfigKey, arguments: Sequence[str]) -> Any:
-    """The value that these words stand for. Raises ConfigError that says what is valid."""
+    """Parse a value. Raises ConfigError, which says what is valid."""
     if key.name in _COMMAND_LIST_KEYS and len(arguments) > 1:
         _check_commands_quoted(key, arguments)
     if key.is_list and not (len(arguments) == 1 and arguments[0].lstrip().startswith("[")):
@@ -197,8 +198,9 @@ def parse_value(struct: type[Struct], key: ConfigKey, arguments: Sequence[str]) 
 
 
 def _check_commands_quoted(key: ConfigKey, arguments: Sequence[str]) -> None:
-    """Raises ConfigError: without quotes, the words of one command would be rules of their own,
-    and the first of them, which names a program alone, allows much more."""
+    """Check the quotes of commands. Raises ConfigError: without quotes, the words of one command
+    would become separate rules, and the first, which names only a program, would allow much
+    more."""
     if all(" " in word.strip() for word in arguments):
         return
     one, several = (
@@ -214,7 +216,7 @@ def _check_commands_quoted(key: ConfigKey, arguments: Sequence[str]) -> None:
 
 
 def _is_list_input(key: ConfigKey, arguments: Sequence[str]) -> bool:
-    """Whether words stand for a list where one of them could be a choice, or a slip of one."""
+    """Whether the input is a list where one item could be a choice or a misspelt one."""
     if len(arguments) != 1:
         return True
     word = arguments[0].strip()
@@ -222,7 +224,7 @@ def _is_list_input(key: ConfigKey, arguments: Sequence[str]) -> bool:
 
 
 def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
-    """The value, if it can be one of this key. Raises ConfigError."""
+    """Return the value if it is valid for this key. Raises ConfigError."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
         msgspec.convert(value, get_key_type(struct, key.name))
@@ -232,7 +234,7 @@ def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
             raise ConfigError(_format_invalid_choice(key, value), field=key.name) from None
         why = _explain_invalid_value(key, value, error)
     except ValueError:
-        why = "no file can hold this"  # half a character, or a number without end
+        why = "no file can hold this"  # an unpaired surrogate, or an infinite number
     else:
         return value
     article = "an" if key.type_description[0] in "aeio" else "a"
@@ -248,7 +250,7 @@ def _list_alternatives(key: ConfigKey) -> str:
 
 
 def _explain_invalid_value(key: ConfigKey, value: Any, error: msgspec.ValidationError) -> str:
-    """msgspec tells in words alone which constraint is not met."""
+    """Explain an invalid value; msgspec names the violated constraint only in its message."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         return "this is not valid JSON"
     why = str(error).removesuffix(f" - at `$.{key.name}`")

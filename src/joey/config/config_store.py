@@ -1,8 +1,7 @@
 """Store of the user's choices: reads and changes `settings.json` and `profiles.json`.
 
-Everything is read afresh, so that a change made in an editor counts at once; keys that are not
-understood are kept as they were. `LiveNetwork` lets running tasks follow the setting of their
-network.
+Files are read again for every call, so changes made in an editor count at once; unknown keys are
+preserved. `LiveNetwork` lets running tasks follow the setting of their network.
 """
 
 from __future__ import annotations
@@ -64,12 +63,12 @@ class ConfigStore:
         return load_settings(self._joey_home)
 
     def merge_settings(self, values: dict[str, Any]) -> Settings:
-        """The settings with these laid over them. Raises ConfigError that names the wrong key."""
+        """Apply values to the settings. Raises ConfigError, which names the invalid key."""
         chosen = (read_document(self._settings_file) or {}) | values
         return convert_document(chosen, Settings, self._settings_file)
 
     def read_settings_document(self) -> dict[str, Any]:
-        """All settings by their names in the file, defaults included."""
+        """Return all settings by their names in the file, defaults included."""
         settings = self.load_settings()
         known = {
             field.encode_name: getattr(settings, field.name) for field in structs.fields(Settings)
@@ -77,11 +76,11 @@ class ConfigStore:
         return {**(read_document(self._settings_file) or {}), **known}
 
     def update_settings(self, values: dict[str, Any]) -> None:
-        """Set these; null takes a key back to its default."""
+        """Set values; null resets a key to its default."""
         self.update_settings_with(lambda: values)
 
     def update_settings_with(self, compute_values: Callable[[], dict[str, Any]]) -> None:
-        """The same with values that are computed while nobody else changes the settings."""
+        """Set values that are computed while the file is locked."""
         with lock_for_update(self._settings_file):
             values = compute_values()
             self.merge_settings(
@@ -97,19 +96,20 @@ class ConfigStore:
         return load_profiles(self._joey_home)
 
     def merge_profile(self, values: dict[str, Any], name: str | None = None) -> Profile:
-        """The named or active profile with these laid over it, for one task alone."""
+        """Apply values to the named or active profile, for one task only."""
         document, group, _ = self._read_profiles_document()
         active = name or self.load_profiles().active_name
         merged = _merge_profile_entry(document[group].get(active) or {}, values)
         return parse_profile(self._profiles_file, group, active, merged)
 
     def merge_profiles(self, name: str, values: dict[str, Any]) -> Profiles:
-        """All profiles, and one more or another one; nothing is written."""
+        """Return all profiles with one added or replaced; nothing is written."""
         known = self.load_profiles()
         return Profiles(name, {**known.profiles, name: self.merge_profile(values, name)})
 
     def get_profile_entry(self, name: str) -> dict[str, Any]:
-        """A profile as the file has it. Raises ConfigError: there is none of this name."""
+        """Return a profile as stored in the file. Raises ConfigError if there is none of this
+        name."""
         document, group, _ = self._read_profiles_document()
         entry = document[group].get(name)
         if entry is None:
@@ -119,8 +119,8 @@ class ConfigStore:
     def save_profile(
         self, name: str, values: dict[str, Any], *, activate: bool, exists: bool | None = None
     ) -> None:
-        """Make or change a profile. What is not given stays, null removes a key. Raises
-        ConfigError: a value does not fit, or `exists` says otherwise than the file."""
+        """Add or change a profile. Keys that are not given stay, null removes a key. Raises
+        ConfigError if a value is invalid or `exists` does not match the file."""
         with lock_for_update(self._profiles_file):
             document, group, active = self._read_profiles_document()
             known = document[group].get(name)
@@ -156,7 +156,7 @@ class ConfigStore:
             self._write_profiles(document)
 
     def _read_profiles_document(self) -> tuple[dict[str, Any], str, str]:
-        """The file, and what it calls its profiles and the active one."""
+        """Read the file, with its names for the profiles and the active one."""
         load_profiles(self._joey_home)
         document = get_profiles_part(read_document(self._profiles_file) or {"profiles": {}})
         if "profiles" not in document and "apiConfigs" in document:
@@ -174,13 +174,13 @@ class ConfigStore:
     # Both in one object, as Roo's clients send them -------------------------------------------
 
     def read_configuration(self) -> dict[str, Any]:
-        """Settings and keys of the active profile, without secrets."""
+        """Return the settings and the keys of the active profile, without secrets."""
         profiles = self.load_profiles()
         document = self.read_settings_document()
         if active := profiles.profiles.get(profiles.active_name):
             document |= {"apiProvider": active.provider, "apiModelId": active.model}
             document |= split_settings_and_profile(self.get_profile_entry(active.name))[1]
-            for key in ("headers", "openAiHeaders"):  # any header may be a secret
+            for key in ("headers", "openAiHeaders"):  # any header may hold a secret
                 document.pop(key, None)
         document["currentApiConfigName"] = profiles.active_name
         document = msgspec.to_builtins(document)
@@ -190,9 +190,9 @@ class ConfigStore:
     def update_settings_and_profile(
         self, values: dict[str, Any], provider: str | None = None
     ) -> None:
-        """Set settings and keys of the active profile, all or nothing. Values that are as
-        `read_configuration` returns them change nothing; `provider` is for a profile that does not
-        exist yet. Raises ConfigError."""
+        """Set settings and keys of the active profile, all or nothing. Values as returned by
+        `read_configuration` change nothing; `provider` is used for a profile that does not exist
+        yet. Raises ConfigError."""
         check_key_spelling(values)
         name = str(values.get("currentApiConfigName") or self.load_profiles().active_name)
         if name == self.load_profiles().active_name:
@@ -218,7 +218,8 @@ class ConfigStore:
 
 
 def _merge_profile_entry(known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """A key goes only where it belongs: another provider starts without the old one's."""
+    """Merge an entry without its old key if the provider changes: a key is only sent to its
+    provider."""
     before = known.get("apiProvider", known.get("provider"))
     after = values.get("apiProvider", values.get("provider", before))
     if after != before:
@@ -235,10 +236,10 @@ def _merge_profile_entry(known: dict[str, Any], values: dict[str, Any]) -> dict[
 class LiveNetwork:
     """The network setting of a running task, as the user's files have it now.
 
-    A task starts with what flags, its own configuration and the settings say. When `sandboxNetwork`
-    is changed later, that counts for its next command: the new value where the task went by the
-    settings; where a flag or a client has chosen, it can only take away. Hosts that are allowed in
-    the directory count where nothing has chosen otherwise. A project's limits stay in force.
+    A task starts with the network that flags, its configuration and the settings choose. A later
+    change of `sandboxNetwork` takes effect at the next command: the new value if the task followed
+    the settings; if a flag or a client chose the network, it can only restrict it. Hosts allowed in
+    the directory count if nothing else was chosen. A project's limits stay in force.
     """
 
     def __init__(
@@ -249,7 +250,7 @@ class LiveNetwork:
         read_directory_hosts: Callable[[], tuple[str, ...]] = lambda: (),
         can_filter_hosts: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`at_start` is what the task was opened with, limits included."""
+        """`at_start` is the network when the task was opened, limits included."""
         self._settings_file = home / SETTINGS_FILE
         self._config_store = ConfigStore(home)
         self._at_start = at_start

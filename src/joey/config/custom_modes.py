@@ -1,11 +1,11 @@
 """Custom modes: `.roomodes` in a project, `modes.yaml` of the user, trust in a project's modes.
 
-Roo Code drops a file as a whole when one of its modes is broken. Here the broken mode is dropped
-alone, and the warning names the file, the mode and the field.
+Roo Code drops a whole file if one of its modes is broken. Here only the broken mode is dropped, and
+the warning names the file, the mode and the field.
 
 A mode decides which tools there are; the permission rules still judge each call. So a new mode is
-harmless where the user is asked for approval. A mode that replaces a built-in one and may do more
-is not the mode that the user meant to choose, and without approvals no mode of a project is
+harmless if the user is asked for approval. A project mode that replaces a built-in one and may do
+more is not the mode that the user meant to choose, and without approvals no project mode is
 harmless: such modes need the user's trust.
 """
 
@@ -73,11 +73,11 @@ _TYPOGRAPHY_TABLE = str.maketrans(
 
 
 class InvalidModeError(ValueError):
-    """The text names the field and what is wrong with it."""
+    """A mode is invalid; the text names the field and the problem."""
 
 
 def load_modes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Mode, ...]:
-    """Custom modes, the project's before the person's; of one slug the first counts."""
+    """Load custom modes, the project's before the user's; the first of a slug counts."""
     user = scopes.user
     files: list[tuple[Path, str, SymlinkPolicy | None]] = [
         (scopes.workspace / PROJECT_MODES_FILE, PROJECT_MODES_FILE, scopes.symlink_policy),
@@ -87,12 +87,12 @@ def load_modes(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[Mode,
 
 
 def read_user_mode_entries(home: Path) -> list[Any]:
-    """The modes of the user as their files have them. Raises ConfigError."""
+    """Read the user's modes as stored in their files. Raises ConfigError."""
     return [entry for path in _list_user_files(home) for entry in _read_entries(path)]
 
 
 def add_user_modes(home: Path, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Append modes to the user's file, whose comments stay. Raises ConfigError."""
+    """Append modes to the user's file and keep its comments. Raises ConfigError."""
     import yaml
 
     path = next(iter(_list_user_files(home)), home / USER_MODES_FILES[-1])
@@ -105,7 +105,7 @@ def add_user_modes(home: Path, entries: Sequence[Mapping[str, Any]]) -> None:
             is_complete = get_mode_entries(parse_modes_text(appended)) == [*known, *entries]
         except (OSError, ValueError):
             is_complete = False
-        if not is_complete:  # it is JSON, or something stands after the list
+        if not is_complete:  # it is JSON, or something follows the list
             document = {"customModes": [*known, *entries]}
             appended = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=1000)
         replace_config_file(path, appended)
@@ -162,7 +162,7 @@ def _load_file_modes(
 
 
 def parse_modes_text(text: str) -> Any:
-    """YAML with its typography made plain; as it stands where that spoils it; else JSON."""
+    """Parse YAML after replacing typographic characters; unchanged if that breaks it; else JSON."""
     visible = _INVISIBLE_CHARS_RE.sub("", text)
     plain = visible.translate(_TYPOGRAPHY_TABLE)
     problem = YamlError("not valid YAML")
@@ -174,7 +174,7 @@ def parse_modes_text(text: str) -> Any:
     for attempt in (visible, plain):
         try:
             document = json.loads(attempt)
-            json.dumps(document, ensure_ascii=False).encode()  # halves of characters cannot be sent
+            json.dumps(document, ensure_ascii=False).encode()  # unpaired surrogates cannot be sent
         except (ValueError, RecursionError):
             continue
         return document
@@ -285,7 +285,7 @@ TrustCheck = Callable[[Mapping[str, bytes]], bool]
 def filter_usable_modes(
     found: tuple[Mode, ...], settings: Settings, is_trusted: TrustCheck, reader: UntrustedFileReader
 ) -> tuple[Mode, ...]:
-    """Without those of the project that need trust and have none; each is told."""
+    """Filter out project modes that lack the trust they need, with a warning for each."""
     writes = settings.auto_approval_enabled and settings.always_allow_write
     runs_all = settings.always_allow_execute and ALLOW_ALL_RULE in settings.allowed_commands
     unasked = writes and runs_all
@@ -303,7 +303,7 @@ def filter_usable_modes(
 
 
 def build_mode_trust_items(found: Sequence[Mode]) -> tuple[TrustItem, ...]:
-    """All of a project's, and whether a user is to be asked about them before anything else."""
+    """List the trust items of all project modes, and whether the user is asked about them first."""
     return tuple(
         TrustItem(
             name=f"mode:{mode.slug}",
@@ -324,7 +324,7 @@ def _explain_required_trust(mode: Mode, found: Sequence[Mode], unasked: bool) ->
 
 
 def _find_stricter_original(mode: Mode, found: Sequence[Mode]) -> Mode | None:
-    """The mode that would be there without the project's, if that one may do less."""
+    """Find the mode that a project's mode replaces, if that one may do less."""
     own = [each for each in found if each.slug == mode.slug and each.source == "global"]
     known = own[0] if own else find_mode(mode.slug, BUILT_IN_MODES)
     if known is None or find_mode(mode.slug, BUILT_IN_MODES) is None:

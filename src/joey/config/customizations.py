@@ -1,8 +1,7 @@
 """Customizations from files: modes, rules, slash commands, skills.
 
-One reading takes all of it in at once, and nothing of it changes afterwards: a caller that asks
-twice in a run gets the same objects. A reading is repeated only when one of the files that it
-looked at has changed. Modes and rules have loaders of their own.
+All files are read at once into immutable objects: repeated calls return the same objects. Files are
+read again only if one of them has changed. Modes and rules have their own loaders.
 
 - Slash commands: `commands/<name>.md`, whose text replaces `/name` in a message. Those in `.roo`
   come before those in `.claude`.
@@ -49,7 +48,7 @@ from joey.ports.extensions import Customizations, TrustItem
 
 
 class CustomizationPaths(Struct, frozen=True):
-    """Where to look."""
+    """The directories to read."""
 
     workspace: Path
     joey_home: Path
@@ -70,12 +69,12 @@ class _LoadedCustomizations(Struct, frozen=True):
 
 
 def load_available_modes(paths: CustomizationPaths, settings: Settings) -> tuple[Mode, ...]:
-    """The modes alone, for those who need nothing else."""
+    """Load only the modes."""
     return _load_usable_modes(paths, resolve_scopes(paths), settings, UntrustedFileReader())
 
 
 def list_mode_trust_items(paths: CustomizationPaths) -> tuple[TrustItem, ...]:
-    """The project's modes, as far as trust in them matters."""
+    """List the project's modes that need trust."""
     return build_mode_trust_items(load_modes(resolve_scopes(paths), UntrustedFileReader()))
 
 
@@ -100,7 +99,7 @@ class FileCustomizations:
         return self._loaded.commands
 
     def list_skills(self, mode: Mode) -> tuple[Skill, ...]:
-        """The best of each name, by the alphabet."""
+        """List the skill with the highest precedence of each name, alphabetically."""
         best: dict[str, Skill] = {}
         for each in self._loaded.skills:
             if not each.skill.modes or mode.slug in each.skill.modes:
@@ -108,7 +107,7 @@ class FileCustomizations:
         return tuple(best[name] for name in sorted(best))
 
     def read_skill(self, skill: Skill) -> str:
-        """The instructions as they are now. Raises ToolError."""
+        """Read the current instructions of a skill. Raises ToolError."""
         known = next((each for each in self._loaded.skills if each.skill == skill), None)
         reader = UntrustedFileReader()
         text = (
@@ -155,7 +154,7 @@ def _load_usable_modes(
     found = load_modes(scopes, reader)
     usable = filter_usable_modes(found, settings, paths.is_trusted, reader)
     if usable != found:
-        reader.is_file(paths.joey_home / TRUST)  # trust that comes later counts, too
+        reader.is_file(paths.joey_home / TRUST)  # trust granted later counts too
     return merge_modes(usable, settings.custom_mode_prompts)
 
 
@@ -224,7 +223,7 @@ and how to mend it. If there are none, say so.""",
 
 
 def load_commands(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[SlashCommand, ...]:
-    """One for each name: the project's, else the person's, else ours."""
+    """Load one command per name: the project's, else the user's, else the built-in one."""
     found = {command.name: command for command in (INIT_COMMAND, REVIEW_COMMAND)}
     for scope in scopes.command_scopes:
         for command in _load_scope_commands(scope, reader):
@@ -275,7 +274,7 @@ class FoundSkill(Struct, frozen=True):
 
 
 def load_skills(scopes: ConfigScopes, reader: UntrustedFileReader) -> tuple[FoundSkill, ...]:
-    """All that can be used in some mode, the best first."""
+    """Load all skills of any mode, by precedence."""
     ranked_scopes = (
         (scopes.project, 0, 0),
         (scopes.project_agents, 0, 1),
@@ -332,7 +331,7 @@ def _explain_invalid_skill(matter: FrontMatter, directory: str) -> str:
 
 
 def _parse_mode_slugs(matter: FrontMatter) -> tuple[str, ...]:
-    """`modeSlugs`, or `mode` as it was called before."""
+    """Parse `modeSlugs`, or its former name `mode`."""
     given = matter.fields.get("modeSlugs", matter.fields.get("mode"))
     slugs = given if isinstance(given, list) else [given]
     return tuple(slug.strip() for slug in slugs if isinstance(slug, str) and slug.strip())
@@ -351,13 +350,13 @@ class FrontMatter(Struct, frozen=True):
     """Why the fields could not be read."""
 
     def get_text(self, name: str) -> str:
-        """A field on one line; empty when it is missing or no text."""
+        """Return a field on one line; empty if it is missing or not a string."""
         value = self.fields.get(name)
         return " ".join(value.split()) if isinstance(value, str) else ""
 
 
 def split_front_matter(text: str) -> FrontMatter:
-    """A text that has none is all body; one that cannot be read counts as none."""
+    """Split front matter from the body; text without valid front matter is all body."""
     block = _FRONT_MATTER_RE.match(text)
     if block is None:
         return FrontMatter({}, text.strip())

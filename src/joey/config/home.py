@@ -12,7 +12,7 @@ def resolve_user_home(env: Mapping[str, str]) -> Path:
 
 
 def resolve_joey_home(env: Mapping[str, str]) -> Path:
-    """`JOEY_HOME`, else `.roo` in the home folder."""
+    """Return `JOEY_HOME`, or `.roo` in the home directory."""
     home = resolve_user_home(env)
     chosen = env.get("JOEY_HOME", "").strip()
     if not chosen:
@@ -25,6 +25,6 @@ def resolve_joey_home(env: Mapping[str, str]) -> Path:
 def resolve_home_and_env(
     home: Path | None = None, env: Mapping[str, str] | None = None
 ) -> tuple[Path, Mapping[str, str]]:
-    """These, or joey's home and the environment of this process where they are None."""
+    """Return these values; for None, joey's home and the environment of this process."""
     env = os.environ if env is None else env
     return home or resolve_joey_home(env), env

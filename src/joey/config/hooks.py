@@ -1,7 +1,7 @@
-"""Hooks of a project (`.roo/hooks.json`), and the files that trust in them is bound to.
+"""Hooks of a project (`.roo/hooks.json`), and the files to which trust in them is bound.
 
-Those are the file itself, the files of the workspace that its commands name, and all files in
-`.roo/hooks/`. Which other files these load is not known here.
+These are the file itself, the files of the workspace that its commands name, and all files in
+`.roo/hooks/`. Files that those load in turn are not known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WRITING_PROGRAMS = frozenset({"mkdir", "rm", "tee", "touch"})
 
 
 def read_project_hooks(scopes: ConfigScopes) -> ProjectHooks:
-    """Nothing of it is run, and nothing here raises."""
+    """Read the project's hooks without running anything; never raises."""
     scope = scopes.project
     if scope is None:
         return ProjectHooks()
@@ -48,7 +48,7 @@ def read_project_hooks(scopes: ConfigScopes) -> ProjectHooks:
 
 
 def _parse_hooks(text: str) -> tuple[Hook, ...]:
-    """A list, or an object that holds it as `hooks`. Raises ValueError."""
+    """Parse a list, or an object that holds it as `hooks`. Raises ValueError."""
     try:
         document = msgspec.json.decode(text)
         entries = document.get("hooks") if isinstance(document, dict) else document
@@ -64,7 +64,7 @@ def _build_trust_items(
     label: str, text: str, hooks: tuple[Hook, ...], workspace: Path
 ) -> tuple[TrustItem, ...]:
     files = dict(_iter_file_digests(hooks, workspace))
-    # Also which files there are: a word that becomes a file is not the same hook any more.
+    # Includes which files exist: if a word becomes a file's name, the hook has changed.
     content = b"\n".join((text.encode(), *(os.fsencode(name) for name in sorted(files))))
     details = tuple(line for hook in hooks for line in _describe_hook(hook))
     scripts = (
@@ -78,7 +78,7 @@ def _build_trust_items(
 
 
 def _describe_hook(hook: Hook) -> Iterator[str]:
-    """The whole command, without lines of its own making."""
+    """Format the whole command on one line."""
     tools = "" if hook.tools == ("*",) else f" of {', '.join(hook.tools)}"
     command = "\\n".join(hook.command.splitlines())
     yield f"runs      {command}"
@@ -89,7 +89,7 @@ def _iter_file_digests(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tup
     candidates = (word for hook in hooks for word in _iter_path_candidates(hook.command))
     named = (Path(os.path.normpath(workspace / word)) for word in candidates if "\0" not in word)
     beside = _list_hook_files(workspace / ROO_DIRECTORY / HOOKS_DIRECTORY)
-    if len(beside) > _MAX_HOOK_FILES:  # nobody looks through so much: it is never the same again
+    if len(beside) > _MAX_HOOK_FILES:  # too much to review: never equal
         yield f"{ROO_DIRECTORY}/{HOOKS_DIRECTORY} (too many files)", os.urandom(16)
         return
     for path in dict.fromkeys((*named, *beside)):
@@ -101,7 +101,7 @@ def _iter_file_digests(hooks: tuple[Hook, ...], workspace: Path) -> Iterator[tup
 
 
 def _iter_path_candidates(command: str) -> Iterator[str]:
-    """What may be a path, also within a line for another shell and behind `=`."""
+    """Iterate over possible paths, also in a line for another shell and after `=`."""
     pieces = [command, *_iter_read_arguments(command)]
     pieces += [
         inner for piece in pieces[1:] if " " in piece for inner in _iter_read_arguments(piece)
@@ -111,7 +111,8 @@ def _iter_path_candidates(command: str) -> Iterator[str]:
 
 
 def _iter_read_arguments(line: str) -> Iterator[str]:
-    """The words of a line without those that it plainly writes: a log is not part of a hook."""
+    """Iterate over the words of a line except files that it only writes: a log is not part of a
+    hook."""
     program, before = "", ""
     for word in _split_command(line):
         if set(word) <= _SHELL_OPERATOR_CHARS:
@@ -142,7 +143,8 @@ def _list_hook_files(directory: Path) -> list[Path]:
 
 
 def _compute_digest(path: Path, workspace: Path) -> bytes | None:
-    """Of a regular file; where a link leads that leaves the workspace; None for anything else."""
+    """Compute the digest of a regular file, or the target of a link that leaves the workspace; else
+    None."""
     try:
         real = Path(os.path.realpath(path))
         if real.is_relative_to(workspace):

@@ -1,6 +1,6 @@
 """JSON documents of the user's configuration.
 
-Errors name the file and the place, so that the user can act on them. A file is replaced atomically.
+Errors name the file and the position. A file is replaced atomically.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ T = TypeVar("T")
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
-    """The JSON object in a file; None without one. Raises ConfigError naming file and line."""
+    """Read the JSON object of a file; None if there is none. Raises ConfigError naming file and
+    line."""
     data = _read_bytes(path)
     return None if data is None else _parse_document(data, path)
 
 
 def load_document(path: Path, kind: type[T]) -> T:
-    """The JSON object in a file, converted; with the defaults of `kind` if there is no file. Raises
-    ConfigError."""
+    """Read and convert the JSON object of a file; the defaults of `kind` if there is no file.
+    Raises ConfigError."""
     return convert_document(read_document(path) or {}, kind, path)
 
 
 def read_raw_document(path: Path) -> dict[str, msgspec.Raw] | None:
-    """The values of the JSON object in a file, not yet decoded: for large files of which little
-    is needed; None without one. Raises ConfigError naming file and line."""
+    """Read the top-level values of a JSON object without decoding them, for large files of which
+    little is needed; None if there is no file. Raises ConfigError naming file and line."""
     data = _read_bytes(path)
     if data is None:
         return None
     try:
         return msgspec.json.decode(data.removeprefix(codecs.BOM_UTF8), type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        document = _parse_document(data, path)  # says where it is wrong
+        document = _parse_document(data, path)  # reports the position
         return {key: msgspec.Raw(json.dumps(value).encode()) for key, value in document.items()}
 
 
@@ -78,7 +79,8 @@ def _parse_document(data: bytes, path: Path) -> dict[str, Any]:
 
 
 def _reject_json_constant(constant: str) -> None:
-    """What Python takes for a number, and JSON does not: no limit would be kept by it."""
+    """Reject constants that Python accepts but JSON does not, such as NaN, which would disable
+    limits."""
     raise ValueError(f"{constant} is no number")
 
 
@@ -91,7 +93,7 @@ def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: s
 
 
 def decode_raw_value(value: msgspec.Raw, kind: type[T], path: Path, within: str) -> T:
-    """Like `convert_document`, of a value that is not decoded yet."""
+    """Convert a value that is not decoded yet; see `convert_document`."""
     try:
         return msgspec.json.decode(value, type=kind)
     except msgspec.ValidationError as error:
@@ -114,13 +116,13 @@ def _explain_wrong_value(error: msgspec.ValidationError, path: Path, within: str
 
 
 def write_document(path: Path, value: dict[str, Any]) -> None:
-    """Raises ConfigError."""
+    """Write a document. Raises ConfigError."""
     replace_config_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n")
 
 
 def replace_config_file(path: Path, text: str) -> None:
     """Replace a file atomically, readable by its owner alone. Raises ConfigError."""
-    path = Path(os.path.realpath(path))  # a link to where the user keeps such files stays one
+    path = Path(os.path.realpath(path))  # a symbolic link stays one
     try:
         make_private_directory(path.parent)
         replace_file(path, text.encode())

@@ -25,18 +25,18 @@ log = logging.getLogger(__name__)
 
 
 class ModelCatalog:
-    """Finds what the user's files say about a model."""
+    """Looks up models in the user's files."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def find(self, provider: str, names: Sequence[str]) -> ModelOverride | None:
-        """By the first of the names that an entry has. Raises ConfigError: `models.json` cannot
-        be understood."""
+        """Find a model by the first of these names that has an entry. Raises ConfigError if
+        `models.json` is invalid."""
         try:
             refreshed = self._refreshed.find(provider, names)
         except ConfigError as error:
-            log.warning("%s", error)  # joey wrote it, so the user need not correct it
+            log.warning("%s", error)  # joey wrote it, so the user need not fix it
             refreshed = None
         own = self._own.find(provider, names)
         if own is None:
@@ -44,7 +44,7 @@ class ModelCatalog:
         return ModelOverride.merge(refreshed or ModelOverride(), own)
 
     def list_ids(self, provider: str) -> tuple[str, ...]:
-        """Models that can be offered, those of `models.json` first. Raises ConfigError."""
+        """List models to offer, those of `models.json` first. Raises ConfigError."""
         own, refreshed = self._own.list_ids(provider), self._refreshed.list_ids(provider)
         return tuple(dict.fromkeys((*own, *refreshed)))
 
@@ -100,7 +100,7 @@ class _ModelDocument:
                 yield name
 
     def _load_models(self, provider: str) -> dict[str, Raw]:
-        """By the name of the provider here and at models.dev; the former counts more."""
+        """Load models by joey's provider name and models.dev's; the former takes precedence."""
         if provider not in self._models:
             models: dict[str, Raw] = {}
             self._models[provider] = models

@@ -1,4 +1,4 @@
-"""What is remembered about models at an address: refusals, and what local servers said."""
+"""Facts remembered about models at an address: tool support, and what local servers reported."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class _ToolSupportDocument(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolSupportStore:
-    """What cannot be read or written is not remembered: the service will say it again."""
+    """Remembers tool support. On read or write errors, nothing is remembered: the service will
+    report it again."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / TOOL_SUPPORT_FILE
@@ -103,7 +104,8 @@ class _ServedModelsDocument(Struct, frozen=True):
 
 
 class ServedModelStore:
-    """What cannot be read or written is not remembered: the server is asked again."""
+    """Remembers served models. On read or write errors, nothing is remembered: the server is asked
+    again."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / SERVED_MODELS_FILE

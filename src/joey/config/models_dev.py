@@ -28,7 +28,7 @@ class ProviderEntry(Struct, frozen=True):
 
 
 class _Rates(Struct, frozen=True, omit_defaults=True):
-    """US dollars per million tokens."""
+    """Prices in US dollars per million tokens."""
 
     input: Amount
     output: Amount
@@ -67,7 +67,7 @@ class _Cost(_Rates, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def _list_amounts(rates: _Rates) -> tuple[float, float, float, float]:
-    """Input, output, cache writes and reads; what has no price of its own costs as input."""
+    """List prices of input, output, cache writes and reads; a missing one is the input price."""
     write, read = (
         rates.input if each is None else each for each in (rates.cache_write, rates.cache_read)
     )
@@ -113,7 +113,7 @@ class ModelEntry(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_offered(self) -> bool:
-        """Whether it writes text and is still served."""
+        """Whether it generates text and is still served."""
         output = self.modalities.output
         return self.status != "deprecated" and (output is None or "text" in output)
 

@@ -1,19 +1,19 @@
 """Profiles: named ways to reach a model, with their keys, and the choice of one for a run.
 
 `choose_profile`: flags come before a profile named on the command line, that before the active
-profile, that before the first key found in the usual variables. A key goes only where it belongs:
-changing the provider of a profile leaves its key and address behind, an address from a variable is
-used only with a key from a variable, and an address that is named alone is not taken for one of
-the active profile, unless that has the same host: it is a server that speaks OpenAI's protocol,
-as nearly all do. Nothing is read but the environment of the process; a `.env` file in the
-workspace belongs to the project, not to us.
+profile, that before the first key found in the usual variables. A key is sent only where it
+belongs: changing the provider of a profile drops its key and address, an address from a variable is
+used only with a key from a variable, and an address given alone does not get the active profile's
+key unless it has the same host: it counts as a server with OpenAI's protocol, which nearly all
+support. Only the environment of the process is read; a `.env` file in the workspace belongs to the
+project, not to joey.
 
 `profiles.json` is readable by its owner alone:
 
-    {"active": "work", "profiles": {"work": {"provider": "anthropic", "apiKey": "…"}}}
+{"active": "work", "profiles": {"work": {"provider": "anthropic", "apiKey": "…"}}}
 
-Roo's shape (`currentApiConfigName`, `apiConfigs`) and its names inside a profile are understood
-too (`roo_settings`).
+Roo's shape (`currentApiConfigName`, `apiConfigs`) and its names inside a profile are understood too
+(`roo_settings`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def choose_profile(
     base_url: str | None = None,
     profile: str | None = None,
 ) -> Profile:
-    """A profile with all that is needed to talk to a model. Raises ConfigError."""
+    """Choose a profile and complete it. Raises ConfigError."""
     profile = None if profile is None else profiles.find_name(profile)
     start = _select_base_profile(profiles, env, kinds, provider, base_url, profile)
     kind = _find_provider(start.provider, kinds)
@@ -78,7 +78,7 @@ def _select_base_profile(
     base_url: str | None,
     profile: str | None,
 ) -> Profile:
-    """The profile that the flags are laid over."""
+    """Select the profile to which the flags are applied."""
     if profile is not None and profile not in profiles.profiles:
         known_names = _describe_known_profiles(profiles)
         raise ConfigError(
@@ -102,7 +102,7 @@ def _select_base_profile(
 
 
 def is_same_address(one: str | None, other: str | None) -> bool:
-    """Whether both are one place, with or without a password in them."""
+    """Whether both addresses are the same, ignoring passwords."""
     return _normalize_address(one) == _normalize_address(other)
 
 
@@ -132,7 +132,7 @@ def find_api_key(kind: ProviderSpec, env: Mapping[str, str]) -> str | None:
 
 
 def find_key_variable(kind: ProviderSpec, env: Mapping[str, str]) -> str:
-    """The variable that holds a key; empty: none does."""
+    """Return the variable that holds a key, or ""."""
     return next((name for name in kind.key_variables if env.get(name, "").strip()), "")
 
 
@@ -142,7 +142,7 @@ def _find_first_value(variables: Sequence[str], env: Mapping[str, str]) -> str |
 
 
 def find_base_url(kind: ProviderSpec, env: Mapping[str, str]) -> str | None:
-    """What the environment says about where a provider is."""
+    """Find the base URL of a provider in the environment."""
     if kind.base_url_variable is None:
         return None
     value = env.get(kind.base_url_variable, "").strip()
@@ -152,8 +152,8 @@ def find_base_url(kind: ProviderSpec, env: Mapping[str, str]) -> str | None:
 
 
 def _build_ollama_url(host: str) -> str:
-    """`OLLAMA_HOST` says where Ollama listens: scheme, name and port may be missing, and it may
-    name every interface, which is no address to call."""
+    """Build the URL from `OLLAMA_HOST`, where Ollama listens: scheme, name and port may be missing,
+    and it may name every interface, which is not an address to connect to."""
     scheme, separator, rest = host.rpartition("://")
     match = _OLLAMA_HOST_RE.fullmatch(rest)
     if match is None:
@@ -227,7 +227,7 @@ class Profiles(Struct, frozen=True):
 
     @property
     def missing_active_warning(self) -> str:
-        """What to do about `missing_active_name`; empty without."""
+        """What to do about `missing_active_name`; empty without one."""
         if self.missing_active_name is None:
             return ""
         missing, used = self.missing_active_name, self.active_name
@@ -238,12 +238,12 @@ class Profiles(Struct, frozen=True):
 
     @property
     def choose_hint(self) -> str:
-        """How to say which of several is meant."""
+        """How to choose among several profiles."""
         return f"Choose one with joey profiles use NAME: {', '.join(self.profiles)}."
 
 
 def load_profiles(home: Path) -> Profiles:
-    """The user's profiles; none when there is no file. Raises ConfigError."""
+    """Load the user's profiles; none if there is no file. Raises ConfigError."""
     path = home / PROFILES_FILE
     document = read_document(path)
     if document is None:
@@ -268,13 +268,13 @@ def load_profiles(home: Path) -> Profiles:
 
 
 def get_profiles_part(document: dict[str, Any]) -> dict[str, Any]:
-    """What a file says of profiles; a settings export of Roo's has more in it."""
+    """Return the profiles part of a file, which may be a settings export of Roo Code."""
     part = document.get(ROO_EXPORT_KEY)
     return part if isinstance(part, dict) else document
 
 
 def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:
-    """One profile, in our names or in Roo's. Raises ConfigError."""
+    """Parse one profile with joey's or Roo's names. Raises ConfigError."""
     key_path = f"{group}.{name}"
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: `{key_path}` must be an object.")
@@ -284,14 +284,14 @@ def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:
 
 
 def collect_given_keys(given: dict[str, Any]) -> frozenset[str]:
-    """What the file says of a profile, by our names; all else is a default."""
+    """Return the keys that the file sets for a profile, by joey's names."""
     return frozenset(_normalize_fields(given))
 
 
 def _normalize_fields(given: dict[str, Any]) -> dict[str, Any]:
     if "apiProvider" not in given:
         return given
-    from joey.config.roo_settings import convert_roo_profile  # few profiles are in Roo's names
+    from joey.config.roo_settings import convert_roo_profile  # few profiles use Roo's names
 
     roo, own = convert_roo_profile(given), _pick_joey_fields(given)
     for name in ("extraBody", "headers"):
@@ -301,10 +301,9 @@ def _normalize_fields(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any]:
-    """What a client says of a profile, by our names; `provider` where it names none.
+    """Convert a client's profile fields to joey's names; `provider` is used if it names none.
 
-    Nothing of a stored profile is mixed into it: there, names of Roo's may hold keys of several
-    providers.
+    No stored profile is merged into it: there, Roo's names may hold keys of several providers.
     """
     if "apiProvider" in given:
         return _normalize_fields(given)
@@ -316,7 +315,7 @@ def convert_client_fields(given: dict[str, Any], provider: str) -> dict[str, Any
 
 
 def get_api_key_field_name(given: dict[str, Any]) -> str:
-    """Where this profile keeps its key; Roo has a name of its own for each provider."""
+    """Return the field of this profile's API key; Roo has a different name for each provider."""
     if "apiProvider" not in given:
         return "apiKey"
     from joey.config.roo_settings import get_api_key_name
@@ -325,13 +324,13 @@ def get_api_key_field_name(given: dict[str, Any]) -> str:
 
 
 def _pick_joey_fields(given: dict[str, Any]) -> dict[str, Any]:
-    """Keys of our own in a profile of Roo's; `apiKey` is Roo's name for Anthropic's alone."""
+    """Pick joey's own keys from a profile of Roo's; Roo uses `apiKey` for Anthropic only."""
     own = set(Profile.__struct_encode_fields__) - {"apiKey", "reasoningEffort"}
     return {name: value for name, value in given.items() if name in own}
 
 
 def _restrict_file_permissions(path: Path) -> None:
-    """Take away what others may do with a file that holds keys."""
+    """Make a file with keys readable by its owner only."""
     try:
         if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             path.chmod(0o600)

@@ -1,7 +1,7 @@
-"""Roo Code's names: its providers, the keys of its profiles, and the keys that mean nothing here.
+"""Roo Code's names: its providers, the keys of its profiles, and the keys without a meaning here.
 
-A profile of Roo's often holds keys of several providers that were tried one after the other; only
-those of its `apiProvider` count.
+A Roo profile often holds keys of several providers that were tried one after another; only those of
+its `apiProvider` count.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from joey.core.settings import Profile
 
 
 class RooProvider(Struct, frozen=True):
-    """A provider of Roo's: its name here, and the keys of a profile that differ between them."""
+    """A provider of Roo's: its name in joey, and the profile keys specific to it."""
 
     provider: str
     api_key: str | None = None
@@ -199,14 +199,14 @@ PROFILE_KEYS = (
 
 
 def get_api_key_name(provider: str) -> str:
-    """Where a profile of Roo's keeps the key of its provider."""
+    """Return the key under which a Roo profile stores its API key."""
     row = ROO_PROVIDERS.get(provider)
     return row.api_key if row is not None and row.api_key else "apiKey"
 
 
 def merge_roo_keys(known: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """A profile with other values for some of its keys, in Roo's names if any of them is. A value
-    that was stored by our name does not hide a new one by Roo's."""
+    """Merge values into a profile, in Roo's names if any of them is. A value stored under joey's
+    name does not hide a new one under Roo's."""
     merged = known | values
     if not values.keys() & ROO_PROFILE_KEYS - set(Profile.__struct_encode_fields__):
         return merged
@@ -221,7 +221,7 @@ def merge_roo_keys(known: dict[str, Any], values: dict[str, Any]) -> dict[str, A
 
 
 def convert_roo_profile(given: Mapping[str, Any], provider: str = "") -> dict[str, Any]:
-    """A profile by our names; `provider` where only some keys of one are given, without their
+    """Convert a profile to joey's names; `provider` is used if only some keys are given, without
     `apiProvider`."""
     name = given.get("apiProvider", provider)
     row = ROO_PROVIDERS.get(str(name)) or RooProvider(name, "apiKey")
@@ -265,7 +265,7 @@ def _has_large_window(given: Mapping[str, Any], key: str) -> bool:
 
 
 def _convert_bedrock(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of several ways to log in, Roo takes the key first, then the profile, if it is to."""
+    """Convert the login of Bedrock. Like Roo, prefer the key, then the profile if it is enabled."""
     arn, tier = given.get("awsCustomArn"), given.get("awsBedrockServiceTier")
     fields: dict[str, Any] = {
         "region": given.get("awsRegion"),
@@ -331,14 +331,15 @@ def _convert_openai(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert_azure(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Azure is a provider of its own. Foundry has no dated versions at this address."""
+    """Convert Azure, which is a separate provider here. Foundry has no dated versions at this
+    address."""
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(str(given.get("openAiBaseUrl") or ""))
         host = parts.hostname or ""
     except ValueError:
-        return {}  # the request says what is wrong with the address
+        return {}  # the request will report the error in the address
     is_azure = given.get("openAiUseAzure") is True and bool(host)
     if not is_azure and not host.endswith((_AZURE_HOST, _FOUNDRY_HOST)):
         return {}
@@ -348,7 +349,7 @@ def _convert_azure(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert_prices(info: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Without any, they are 0 in Roo."""
+    """Convert prices; missing ones are 0 in Roo."""
     fresh, output = info.get("inputPrice"), info.get("outputPrice")
     if not fresh and not output:
         return None
@@ -402,7 +403,8 @@ _CONVERTERS = {
 
 
 def _build_base_url(name: str, row: RooProvider, given: Mapping[str, Any]) -> Any:
-    """An address that only Roo uses comes with its key: a variable's key is for the usual one."""
+    """Build the base URL. An address specific to Roo uses the profile's key: a key from a variable
+    is for the usual address."""
     url = given.get(row.base_url or "")
     has_key = bool(given.get(row.api_key or ""))
     match name:

@@ -1,8 +1,8 @@
 """Rules: instructions of the user and the project, for one mode or for all.
 
-Files of a rules directory are used in the order of their names; where a mode or a project has no
-such directory with anything in it, a single file in the workspace may replace it. All rules
-together have a limit, so that no file can crowd the conversation out.
+Files of a rules directory are used in name order; if a mode or a project has no such directory or
+it is empty, a single file in the workspace may replace it. All rules together have a size limit, so
+that no file can crowd out the conversation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SKIPPED_SUFFIXES = (
 
 
 class RuleLoader:
-    """The rules of a workspace, as they are on disk."""
+    """The rules of a workspace on disk."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class RuleLoader:
         )
 
     def load_instructions(self, slug: str) -> Instructions:
-        """What is told in a mode, within the room there is."""
+        """Load the instructions of a mode, within the size limit."""
         own = self._load_rule_directories(f"rules-{slug}")
         override = self._load_workspace_file(f"{ROO_DIRECTORY}/system-prompt-{slug}")
         room = _RuleBudget(self._reader)
@@ -88,7 +88,7 @@ class RuleLoader:
         return self._load_first_file(self._scopes.workspace, "", *names)
 
     def _load_first_file(self, directory: Path, label: str, *names: str) -> tuple[RuleFile, ...]:
-        """The first of these files that says anything."""
+        """Load the first of these files that is not empty."""
         for name in names:
             path, shown = directory / name, f"{label}{name}"
             if self._reader.is_directory(path):
@@ -109,7 +109,7 @@ class RuleLoader:
 
 
 class _RuleDirectory:
-    """All files of one rules folder, links included."""
+    """All files of one rules directory, links included."""
 
     def __init__(self, scope: ConfigScope, reader: UntrustedFileReader) -> None:
         self._scope = scope
@@ -153,7 +153,7 @@ class _RuleDirectory:
 
 
 class _RuleBudget:
-    """What is left of the room for rules while they are put together."""
+    """The remaining size for rules while they are put together."""
 
     def __init__(self, reader: UntrustedFileReader) -> None:
         self._remaining_chars = MAX_RULES_CHARS
@@ -177,7 +177,7 @@ class _RuleBudget:
 
 
 def _build_rule_file(text: FileText | None, label: str) -> RuleFile | None:
-    """None for a file that says nothing."""
+    """Build a rule file; None if it is empty."""
     if text is None or not text.text.strip():
         return None
     said = text.text.strip()

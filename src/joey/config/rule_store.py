@@ -1,7 +1,7 @@
-"""Store of the rules that "always" answers add: of one directory, or in the user's settings.
+"""Store of the rules that "always" answers add: for one directory, or in the user's settings.
 
-Rules of a directory are in `permissions.json` of the user's home, by its real path: a repository
-can neither bring such rules along nor change them. A file that cannot be read holds no rules.
+Rules of a directory are in `permissions.json` in the user's home, by its real path: a repository
+can neither contain such rules nor change them. A file that cannot be read holds no rules.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class UserRuleStore:
     def _change_directory_rules(
         self, *, removed: tuple[str, str] | None = None, added: _StoredRule | None = None
     ) -> bool:
-        """Whether anything is different. Raises ConfigError."""
+        """Change the rules of a directory; False if nothing changed. Raises ConfigError."""
         try:
             self._directory.encode()
         except UnicodeEncodeError as error:
@@ -118,7 +118,7 @@ class UserRuleStore:
         try:
             return would_enable_only_this_rule(rule, self._config_store.load_settings())
         except ConfigError:
-            return False  # nothing is written into a file that is not understood
+            return False  # an invalid file is not written to
 
     def _build_changed_settings(self, rule: PersistentRule) -> dict[str, Any]:
         if not self.would_enable_only(rule):
@@ -174,7 +174,7 @@ class UserRuleStore:
                 return {}
             if left or setting == "sandboxNetwork":
                 return {setting: left or None}
-            # Without its last rule the switch says nothing, and would only surprise later.
+            # Without rules the switch has no effect now, and would only surprise later.
             return {setting: None, _SWITCHES[setting]: None}
 
         self._config_store.update_settings_with(compute_values)
@@ -212,7 +212,7 @@ class UserRuleStore:
 
 
 def _is_valid(rule: _StoredRule) -> bool:
-    """The file may have been edited: what is no rule of a directory does not count."""
+    """Check a rule of a directory: the file may have been edited."""
     if (
         rule.setting not in ("allowedCommands", "allowedMcpTools", "sandboxNetwork")
         or not rule.text

@@ -1,8 +1,8 @@
 """Settings of the user, of the project and of a task.
 
-- The user's `settings.json` holds the defaults of all tasks. Keys that nothing reads are mostly
-  typos and get a warning; they are no error, since Roo Code has settings that mean nothing here,
-  and files are shared: for those there is no warning.
+- The user's `settings.json` holds the defaults of all tasks. Unknown keys are mostly typos and get
+  a warning. They are not errors, since files are shared with Roo Code, whose own settings get no
+  warning.
 - `.roo/settings.json` of a project may make rules stricter, and nothing else. That needs no
   trust. What would loosen anything is ignored with a warning. If the file cannot be understood,
   it is unknown what it forbids, so everything needs approval.
@@ -42,7 +42,7 @@ SETTINGS_FILE = "settings.json"
 
 
 def load_settings(home: Path) -> Settings:
-    """The user's settings; the defaults when there is no file. Raises ConfigError."""
+    """Load the user's settings, or the defaults if there is no file. Raises ConfigError."""
     return load_document(home / SETTINGS_FILE, Settings)
 
 
@@ -52,12 +52,12 @@ _KNOWN_KEYS = frozenset({*Settings.__struct_encode_fields__, "$schema"})
 
 
 def describe_unknown_settings(home: Path) -> tuple[str, ...]:
-    """A sentence about each key that is not known, with the one that was probably meant."""
+    """Describe each unknown key in a sentence, with the closest match."""
     path = home / SETTINGS_FILE
     try:
         document = read_document(path) or {}
     except ConfigError:
-        return ()  # whoever needs the settings tells it
+        return ()  # code that needs the settings reports it
     foreign = [key for key in document if key not in _KNOWN_KEYS]
     if not foreign:
         return ()
@@ -68,8 +68,8 @@ def describe_unknown_settings(home: Path) -> tuple[str, ...]:
 
 
 def check_key_spelling(values: Iterable[str]) -> None:
-    """For settings that a program sends. It may be one for Roo Code, and for a later version than
-    is known here: only what is nearly the name of a setting is refused. Raises ConfigError."""
+    """Check keys that a program sends. They may be for Roo Code or a later version of joey: only a
+    near match of a setting's name is rejected. Raises ConfigError."""
     from joey.config.roo_settings import PROFILE_KEYS, UNUSED_KEYS
 
     for key in values:
@@ -124,7 +124,7 @@ PROJECT_PERMISSIONS = {
 
 
 class ProjectRestrictions(Struct, frozen=True):
-    """What a project makes stricter, by the names of fields of `Settings`."""
+    """The project's restrictions, by field names of `Settings`."""
 
     disabled_switches: frozenset[str] = frozenset()
     added_entries: dict[str, tuple[str, ...]] = {}
@@ -158,7 +158,7 @@ def read_restrictions(scopes: ConfigScopes, reader: UntrustedFileReader) -> Proj
 
 
 def restrict_settings(settings: Settings, project: ProjectRestrictions) -> Settings:
-    """Flags and the user's settings first, then this: the stricter always counts."""
+    """Apply restrictions to flags and settings: the stricter value always wins."""
     changes: dict[str, Any] = dict.fromkeys(project.disabled_switches, False)
     for field, more in project.added_entries.items():
         changes[field] = tuple(dict.fromkeys((*getattr(settings, field), *more)))
@@ -174,7 +174,7 @@ def restrict_settings(settings: Settings, project: ProjectRestrictions) -> Setti
 def _parse_restrictions(
     document: Mapping[str, Any], label: str, reader: UntrustedFileReader
 ) -> ProjectRestrictions:
-    """Raises msgspec.ValidationError."""
+    """Parse restrictions. Raises msgspec.ValidationError."""
     off: set[str] = set()
     added: dict[str, tuple[str, ...]] = {}
     lowered: dict[str, float] = {}
@@ -198,7 +198,7 @@ def _parse_restrictions(
 
 
 def _parse_network(value: object) -> NetworkSetting:
-    """Raises msgspec.ValidationError."""
+    """Parse the network restriction. Raises msgspec.ValidationError."""
     if value == "off":
         return "off"
     if value == REGISTRIES:
@@ -230,9 +230,8 @@ _ALLOW_ALL_RULE = "*"
 
 
 def overlay_settings(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    """The settings with these laid over them; what is denied already stays denied, also to rules
-    that are longer than the one that denies it. Raises ConfigError: naming the key that does not
-    fit."""
+    """Apply values to the settings; what is denied stays denied, also for rules longer than the
+    denying one. Raises ConfigError, which names the invalid key."""
     laid_over = convert_document(
         {**msgspec.to_builtins(settings), **given}, Settings, _CONFIGURATION_LABEL
     )
@@ -247,7 +246,7 @@ def overlay_settings(settings: Settings, given: Mapping[str, Any]) -> Settings:
 
 
 def _compile_denial_pattern(command: str) -> re.Pattern[str]:
-    """Finds a denied command in a rule, wherever it is there."""
+    """Compile a pattern that finds a denied command anywhere in a rule."""
     pattern = r"\s+".join(map(re.escape, command.split()))
     return re.compile(rf"(?<![\w-]){pattern}(?![\w-])", re.IGNORECASE)
 
@@ -255,7 +254,8 @@ def _compile_denial_pattern(command: str) -> re.Pattern[str]:
 def resolve_reopened_settings(
     user: Settings, stored: Mapping[str, Any], private: Mapping[str, Any]
 ) -> Settings:
-    """`stored` comes from the task folder, `private` from outside of it. Raises ConfigError."""
+    """Resolve the settings of a reopened task; `stored` comes from the task directory, `private`
+    from outside of it. Raises ConfigError."""
     portable = {name: value for name, value in stored.items() if name not in PRIVATE_KEYS}
     task = overlay_settings(user, {**portable, **private})
     strict = {
@@ -270,7 +270,8 @@ def _merge_unique(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
 
 
 def _intersect_allowed(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """Only rules that are in both: a longer one is no narrower, since it may name what is risky."""
+    """Keep only rules that are in both: a longer rule is not narrower, since it may name something
+    risky."""
     if _ALLOW_ALL_RULE in one:
         return other
     return one if _ALLOW_ALL_RULE in other else _intersect(one, other)
@@ -285,7 +286,7 @@ def _pick_lower_limit(one: float | None, other: float | None) -> float | None:
 
 
 def _pick_lower_nonzero(one: int, other: int) -> int:
-    """0 stands for no limit."""
+    """Pick the lower value, with 0 for no limit."""
     return min(filter(None, (one, other)), default=0)
 
 

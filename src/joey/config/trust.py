@@ -1,8 +1,8 @@
 """Trust: the workspaces that the user trusts, and the exact content that was trusted.
 
-Opening a directory runs nothing that it brings along: servers, tools, hooks, modes that loosen
-rules. They run once the user has seen and trusted them. Trust is bound to the real path of the
-directory and to the bytes of each thing, so that a change needs new trust.
+Opening a directory runs nothing in it: no servers, tools, hooks, or modes that loosen rules. They
+run once the user has seen and trusted them. Trust is bound to the directory's real path and the
+bytes of each item, so a change needs new trust.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ TRUST_FILE = "trust.json"
 
 
 class Trusted(Struct, frozen=True):
-    """Everything that is wanted was agreed to, as it is now."""
+    """Everything was trusted in its current form."""
 
 
 class Untrusted(Struct, frozen=True):
-    """Names of what was never agreed to, and of what is no longer what was agreed to."""
+    """Names of items that were never trusted, and of those that have changed since."""
 
     new_names: tuple[str, ...] = ()
     changed_names: tuple[str, ...] = ()
@@ -34,13 +34,13 @@ class _TrustDocument(Struct, frozen=True):
 
 
 class TrustStore:
-    """Every method may raise ConfigError: a file that cannot be read is no trust."""
+    """Stores trust. Every method may raise ConfigError: an unreadable file means no trust."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / TRUST_FILE
 
     def check(self, workspace: Path, items: Mapping[str, bytes]) -> Trusted | Untrusted:
-        """Whether all of this was agreed to, byte for byte."""
+        """Whether all of this was trusted, byte for byte."""
         agreed = self._load().get(_canonicalize_path(workspace), {})
         new = tuple(name for name in items if name not in agreed)
         changed = tuple(
@@ -51,14 +51,14 @@ class TrustStore:
         return Untrusted(new, changed) if new or changed else Trusted()
 
     def grant(self, workspace: Path, items: Mapping[str, bytes]) -> None:
-        """Agree to this and to nothing else in this workspace."""
+        """Trust exactly these items in this workspace."""
         digests = {name: _compute_digest(content) for name, content in items.items()}
         with lock_for_update(self.path):
             agreed = {**self._load(), _canonicalize_path(workspace): digests}
             write_document(self.path, {"workspaces": agreed})
 
     def revoke(self, workspace: Path) -> bool:
-        """Whether there was anything to take back."""
+        """Revoke trust; False if there was none."""
         workspace_path = _canonicalize_path(workspace)
         if workspace_path not in self._load():
             return False

@@ -1,17 +1,17 @@
 """Configuration directories of the user and the project, read without trusting their files.
 
-A rule file may turn out to be a pipe, a device, ten megabytes or a link to a private key. So only
-regular files are opened, never more than a limit of them is read, and a link in a project is
-followed only to places that the project itself could hold. The file opened is that place, without
-following a link that was put there meanwhile. A file that cannot be used becomes a warning for
-the user; only `parse_yaml` raises.
+A rule file may be a pipe, a device, ten megabytes or a link to a private key. So only regular files
+are opened, never more than a limit of them is read, and a link in a project is followed only to
+places that the project itself could contain. The resolved file is opened without following a link
+that was put there meanwhile. A file that cannot be used becomes a warning for the user; only
+`parse_yaml` raises.
 
-Everything that was looked at is remembered with its `stat` result: `is_unchanged` asks again, which
-costs one call for each file and reads none of them.
+Every file is remembered with its `stat` result: `is_unchanged` compares them again, which costs one
+call per file and reads none.
 
-In YAML every value is text, as its base schema has it: nothing is guessed from how a word looks, no
-tag makes an object, and merge keys mean nothing. The C parser would crash on deep nesting, so the
-events are counted before anything is built of them.
+In YAML every value is a string, as in its failsafe schema: types are not guessed, tags create no
+objects, and merge keys are not supported. The C parser would crash on deep nesting, so the events
+are counted before objects are built.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FileSignature = tuple[int, ...]
 
 
 class SymlinkPolicy(Struct, frozen=True):
-    """Where links that belong to a project may lead."""
+    """Where symbolic links of a project may lead."""
 
     allowed_roots: tuple[Path, ...]
     """Real paths."""
@@ -54,7 +54,7 @@ class SymlinkPolicy(Struct, frozen=True):
     """What the project keeps from the model (`.rooignore`)."""
 
     def resolve(self, path: Path) -> Path | None:
-        """Where a path leads, if that may be read."""
+        """Resolve a path if its target may be read."""
         try:
             real = Path(os.path.realpath(path))
         except OSError:
@@ -65,7 +65,7 @@ class SymlinkPolicy(Struct, frozen=True):
 
 
 class FileText(Struct, frozen=True):
-    """What a file says: all of it, or the beginning."""
+    """The text of a file: all of it, or the beginning."""
 
     text: str
     size_bytes: int
@@ -87,7 +87,7 @@ class UntrustedFileReader:
             self._warnings[escape_control_chars(text)] = None
 
     def is_unchanged(self) -> bool:
-        """Whether everything that was looked at is still as it was."""
+        """Whether all files read are unchanged."""
         return all(
             _read_signature(path) == signature for path, signature in self._signatures.items()
         )
@@ -103,7 +103,7 @@ class UntrustedFileReader:
     def list_names(
         self, directory: Path, label: str, symlink_policy: SymlinkPolicy | None
     ) -> list[str]:
-        """What is in a folder, sorted; nothing when it is none, or may not be entered."""
+        """List the names in a directory, sorted; empty if it is not a readable directory."""
         if not self.is_directory(directory) or not self._is_allowed(
             directory, label, symlink_policy
         ):
@@ -125,7 +125,7 @@ class UntrustedFileReader:
         return [name for name in names[:MAX_DIRECTORY_ENTRIES] if _is_utf8(name)]
 
     def list_subdirectories(self, directory: Path) -> list[str]:
-        """The folders in a folder, sorted, without links."""
+        """List the subdirectories of a directory, sorted, without links."""
         if not self.is_directory(directory):
             return []
         try:
@@ -136,7 +136,7 @@ class UntrustedFileReader:
                     if entry.is_dir(follow_symlinks=False) and _is_utf8(entry.name)
                 )
         except OSError:
-            return []  # nothing of joey's is missed where nobody may look
+            return []  # an unreadable directory holds nothing for joey
 
     def read(
         self,
@@ -145,7 +145,7 @@ class UntrustedFileReader:
         symlink_policy: SymlinkPolicy | None,
         limit: int = MAX_FILE_BYTES,
     ) -> FileText | None:
-        """The text of a file; None when there is none that can be used."""
+        """Read the text of a file; None if there is no usable file."""
         facts = self._stat(path, label)
         if facts is None:
             return None
@@ -176,7 +176,7 @@ class UntrustedFileReader:
         return False
 
     def _stat(self, path: Path, label: str = "") -> os.stat_result | None:
-        """What the system says about a path, remembered. A label asks for a warning."""
+        """Stat a path and remember the result. With a label, problems become warnings."""
         try:
             facts = path.stat()
         except OSError as error:
@@ -189,7 +189,7 @@ class UntrustedFileReader:
 
 
 def iter_symlink_chain(path: Path) -> Iterator[Path]:
-    """The links that are followed from a name to what it finally is; at most ten."""
+    """Iterate over the links from a path to its target; at most ten."""
     for _ in range(10):
         if not is_symlink(path):
             return
@@ -201,12 +201,12 @@ def iter_symlink_chain(path: Path) -> Iterator[Path]:
 
 
 def escape_control_chars(text: str) -> str:
-    """A name that holds control characters must not look like several, or like anything else."""
+    """Escape control characters, so that a name cannot look like several, or like another."""
     return _CONTROL_CHARS_RE.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def is_symlink(path: Path) -> bool:
-    """What cannot be looked at is none."""
+    """Whether a path is a symbolic link; False if it cannot be read."""
     try:
         return path.is_symlink()
     except OSError:
@@ -221,7 +221,7 @@ def _read_signature(path: Path) -> FileSignature:
 
 
 def _read_bytes(path: Path, symlink_policy: SymlinkPolicy | None, limit: int) -> tuple[bytes, int]:
-    """Up to one byte more than the limit, and the size of the whole."""
+    """Read one byte more than the limit at most; return also the total size."""
     if symlink_policy is None:
         opened = open_regular_file(path)
     else:
@@ -232,7 +232,7 @@ def _read_bytes(path: Path, symlink_policy: SymlinkPolicy | None, limit: int) ->
 
 
 def _resolve_allowed_path(path: Path, symlink_policy: SymlinkPolicy) -> Path:
-    """Raises OSError when it leads over the fence."""
+    """Resolve a path. Raises OSError if the target is not allowed."""
     if (real := symlink_policy.resolve(path)) is None:
         raise OSError(errno.ELOOP, "it leads out of the workspace")
     return real
@@ -258,7 +258,7 @@ MAX_SEARCHED_DIRECTORIES = 5000
 
 
 class ConfigScope(Struct, frozen=True):
-    """A `.roo`, `.agents` or `.claude` folder."""
+    """A `.roo`, `.agents` or `.claude` directory."""
 
     directory: Path
     label: str
@@ -269,7 +269,7 @@ class ConfigScope(Struct, frozen=True):
 
 
 class ConfigScopes(Struct, frozen=True):
-    """Where things are looked for."""
+    """The directories to search."""
 
     workspace: Path
     symlink_policy: SymlinkPolicy
@@ -283,7 +283,7 @@ class ConfigScopes(Struct, frozen=True):
 
     @property
     def command_scopes(self) -> tuple[ConfigScope, ...]:
-        """Where slash commands are looked for, the weakest first."""
+        """The directories with slash commands, by ascending precedence."""
         scopes = (self.user_claude, self.user, self.project_claude, self.project)
         return tuple(scope for scope in scopes if scope is not None)
 
@@ -295,7 +295,8 @@ class ConfigScopes(Struct, frozen=True):
 def locate_config_directories(
     *, workspace: Path, joey_home: Path, user_home: Path, is_hidden: Callable[[Path], bool]
 ) -> ConfigScopes:
-    """`joey_home` is the user's `.roo`, `user_home` the directory it is usually in."""
+    """Locate configuration directories; `joey_home` is the user's `.roo`, `user_home` the directory
+    that usually contains it."""
     workspace = Path(os.path.realpath(workspace))
     owned = (joey_home, user_home / AGENTS_DIRECTORY, user_home / CLAUDE_DIRECTORY)
     shared = (path for directory in owned for path in _find_shared_directories(directory))
@@ -325,7 +326,7 @@ def locate_config_directories(
 def find_nested_scopes(
     scopes: ConfigScopes, reader: UntrustedFileReader
 ) -> tuple[ConfigScope, ...]:
-    """The `.roo` folders below the workspace, by the alphabet."""
+    """Find the `.roo` directories below the workspace, alphabetically."""
     found: list[ConfigScope] = []
     pending = [(scopes.workspace, "", 0)]
     looked_at = 0
@@ -353,7 +354,7 @@ def find_nested_scopes(
 
 
 def _find_shared_directories(directory: Path) -> tuple[Path, ...]:
-    """What of the user's folder a project may lead to, as it is now."""
+    """Find the user's directories to which links of a project may lead."""
     try:
         names = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     except OSError:
@@ -377,11 +378,11 @@ MAX_YAML_EVENTS = 20_000
 
 
 class YamlError(ValueError):
-    """The text says what is wrong, and in which line."""
+    """YAML is invalid; the text names the problem and the line."""
 
 
 def parse_yaml(text: str) -> Any:
-    """Raises YamlError."""
+    """Parse YAML. Raises YamlError."""
     import yaml
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

@@ -1,7 +1,7 @@
-"""Work on the code index that runs in threads: open it, read changed files, search.
+"""Blocking operations of the code index, run in threads: open it, index changed files, search.
 
-Two connections, so that a search never waits for reading. A caller that meets damage in the
-database gets an error; the next one that opens it throws it away and begins anew.
+There are two connections, so that a search never waits for indexing. If the database is damaged,
+the current caller gets an error, and the next one to open it deletes it and starts anew.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class BlockingCodeIndex:
         """Everything has been read once; only changes are left."""
 
     def open(self) -> None:
-        """Raises ToolError when there can be no index here."""
+        """Open the index. Raises ToolError if no index is possible here."""
         if self.stop_event.is_set():
             raise ToolError(_CLOSED_MESSAGE)
         if self._is_open():
@@ -113,7 +113,8 @@ class BlockingCodeIndex:
         self.is_complete = bool(self._reader.get_property(_COMPLETE_PROPERTY))
 
     def _delete_database(self) -> None:
-        """Not while another process reads files in: it meets the damage itself."""
+        """Delete the database, unless another process is indexing: it will find the damage
+        itself."""
         with self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
                 raise ToolError("The code index is damaged, and in use by another process.")
@@ -127,7 +128,7 @@ class BlockingCodeIndex:
     # Reading in
 
     def find_changes(self) -> IndexChanges:
-        """What would have to be read. Raises ToolError: the files cannot be listed."""
+        """Find files to index. Raises ToolError if the files cannot be listed."""
         with self._use_reader() as store:
             stamps = store.load_stamps()
         doubtful, self._hidden_paths = self._hidden_paths, set()
@@ -135,14 +136,14 @@ class BlockingCodeIndex:
         return find_file_changes(self._files.root, list_files, stamps, self._is_visible, doubtful)
 
     def index_changes(self, changes: IndexChanges) -> bool:
-        """False when another process is at it, or when it was stopped."""
+        """Index changed files; False if another process is indexing, or if stopped."""
         with self._use_writer() as store, self._lock_with_timeout() as ours:
             return ours and index_file_changes(
                 store, self._files.root, changes, self.progress, self.stop_event
             )
 
     def can_index(self) -> bool:
-        """Whether no other process is reading files in; else `progress` is that one's."""
+        """Yield whether no other process is indexing; otherwise `progress` is that process's."""
         with self._use_writer() as store, self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
                 self.progress.done_files = int(store.get_property("done") or 0)
@@ -151,7 +152,7 @@ class BlockingCodeIndex:
             return ours
 
     def index_everything(self) -> bool:
-        """All in one: afterwards the index is complete. False as with `index_file_changes`."""
+        """Complete the index in one go; returns False like `index_file_changes`."""
         with self._use_writer() as store, self._directory.try_lock(BUILD_LOCK_FILE) as ours:
             if not ours:
                 return False
@@ -168,7 +169,7 @@ class BlockingCodeIndex:
 
     @contextmanager
     def _lock_with_timeout(self) -> Iterator[bool]:
-        """A few files are read in quickly, also by another process."""
+        """Wait briefly for the lock: another process indexes a few files quickly."""
         latest = time.monotonic() + _LOCK_TIMEOUT_S
         while True:
             with self._directory.try_lock(BUILD_LOCK_FILE) as ours:
@@ -182,9 +183,8 @@ class BlockingCodeIndex:
     def search(
         self, query: str, directory: str, limit: int, vector: tuple[bytes, bytes] | None = None
     ) -> list[CodeSearchHit]:
-        """What fits, without anything that may not be shown now, whatever was read in before.
-        `directory` is relative to the workspace, or empty; `vector` has the signs and numbers of
-        what the query means."""
+        """Search passages, without files that may not be shown now. `directory` is relative to the
+        workspace, or empty; `vector` holds the signs and numbers of the query's embedding."""
         with self._use_reader() as store:
             text_matches = store.search_text(query, directory, MAX_TEXT_CANDIDATES)
             alike: dict[int, float] = {}
@@ -211,12 +211,12 @@ class BlockingCodeIndex:
     # Vectors
 
     def get_vector_coverage(self) -> tuple[int, int, str]:
-        """Passages, how many of them have a vector, and of which model."""
+        """Return the number of passages, how many have a vector, and the vectors' model."""
         with self._use_reader() as store:
             return *store.count_passages_and_vectors(), store.get_property(_MODEL_PROPERTY)
 
     def switch_embedding_model(self, model: str) -> None:
-        """From now on; those of another model are thrown away."""
+        """Switch to another embedding model and delete the vectors of other models."""
         with self._use_writer() as store, store.transaction():
             store.clear_vectors()
             store.set_properties({_MODEL_PROPERTY: model})
@@ -224,7 +224,7 @@ class BlockingCodeIndex:
     def list_passages_without_vectors(
         self, after: int, limit: int
     ) -> tuple[int, list[tuple[int, str]]]:
-        """How far was looked, and (place, text) of passages that may be shown to a model."""
+        """Return the last place read, and (place, text) of passages that may be sent to a model."""
         with self._use_reader() as store:
             rows = store.list_passages_without_vectors(after, limit)
         shows = cache(self._is_visible)
@@ -236,7 +236,7 @@ class BlockingCodeIndex:
         return rows[-1][0] if rows else 0, texts
 
     def save_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
-        """By place."""
+        """Save vectors by place."""
         with self._use_writer() as store, store.transaction():
             store.save_vectors(vectors)
 
@@ -280,7 +280,7 @@ class BlockingCodeIndex:
         self._reader = self._writer = None
 
     def _read_database_inode(self) -> int:
-        """Tells when another process has thrown the database away."""
+        """Return the inode of the database, which shows when another process has deleted it."""
         try:
             return self._directory.database_path.stat().st_ino
         except FileNotFoundError:
@@ -314,7 +314,7 @@ class IndexChanges(Struct, frozen=True):
 
 
 class IndexProgress:
-    """How far reading is; looked at by others meanwhile."""
+    """The progress of indexing; read by other threads."""
 
     def __init__(self) -> None:
         self.done_files = 0
@@ -328,10 +328,9 @@ def find_file_changes(
     is_visible: Callable[[str], bool],
     doubtful: Collection[str] = (),
 ) -> IndexChanges:
-    """What of the listed files is new or different, and what is known but listed no more. A file
-    that must not be shown counts as not listed; those that are known are asked about only when they
-    have changed, or are `doubtful`. Listing and looking at what is known take about as long, and
-    are done at the same time."""
+    """Find new and changed files, and known files that are no longer listed. A file that must not
+    be shown counts as not listed; known files are checked only if they have changed or are
+    `doubtful`. Listing and checking known files take about equally long and run in parallel."""
     with ThreadPoolExecutor(1) as pool:
         listed = pool.submit(list_files)
         seen = {path: _read_stamp(f"{root}/{path}") for path in known}
@@ -357,7 +356,7 @@ def index_file_changes(
     progress: IndexProgress,
     stop: threading.Event,
 ) -> bool:
-    """Read what changed; False when it was stopped before the end."""
+    """Index changed files; False if stopped before the end."""
     progress.done_files, progress.total_files = 0, changes.count
     work = [
         *((path, False) for path in changes.removed_paths),
@@ -388,7 +387,7 @@ def _index_file(store: CodeIndexStore, root: Path, path: str, is_there: bool) ->
 
 
 def _split_file(path: str, data: bytes) -> list[Passage]:
-    """None for what is no text, or too much of it; such a file is known, but not found."""
+    """Split a file; None if it is binary or too long. Such a file is known but cannot be found."""
     if len(data) > MAX_FILE_BYTES:
         return []
     text = decode_text(data)
@@ -396,14 +395,14 @@ def _split_file(path: str, data: bytes) -> list[Passage]:
 
 
 def _read_file(root: Path, path: str) -> tuple[IndexedFileStamp, bytes] | None:
-    """What the file looks like and holds; None when it is not there any more, or no file."""
+    """Read a file's stamp and content; None if it does not exist or is not a regular file."""
     try:
         file = open_regular_file_within(root, path)
     except (IsADirectoryError, NotRegularFileError):
         return None
     except OSError as error:
-        # A folder that is a link by now may lead anywhere. A file that may not be read is known, so
-        # that it is not tried again until it changes.
+        # A directory that has become a link may lead anywhere. An unreadable file is recorded as
+        # known, so that it is not tried again until it changes.
         is_led_away = error.errno in (errno.ELOOP, errno.ENOTDIR)
         stamp = None if is_led_away else _read_stamp(root / path)
         return None if stamp is None else (stamp, b"")

@@ -1,8 +1,8 @@
-"""Browser: Chromium, steered through Playwright, with a fresh private context for each launch.
+"""Browser: Chromium, controlled through Playwright, with a fresh private context for each launch.
 
-Playwright and the browser are started when a page is first opened, and end with the task. A page
-decides about nothing here: it reads no files but those it may, and when it blocks a step, the
-browser is ended.
+Playwright and the browser are started when a page is first opened, and stopped with the task. Pages
+are not trusted: they can read only permitted files, and if one blocks a step, the browser is
+stopped.
 """
 
 from __future__ import annotations
@@ -78,14 +78,13 @@ DEFAULT_VIEWPORT = (900, 600)
 
 
 def parse_viewport(text: str) -> tuple[int, int]:
-    """`900x600` as numbers; the default where it is something else."""
+    """Parse `900x600`; the default if invalid."""
     found = re.fullmatch(r"(\d{2,5})x(\d{2,5})", text)
     return (int(found[1]), int(found[2])) if found else DEFAULT_VIEWPORT
 
 
 def find_chromium(env: Mapping[str, str]) -> str | None:
-    """A Chromium that can be steered: `JOEY_CHROMIUM`, else one on the path; None without
-    Playwright."""
+    """Find a Chromium: `JOEY_CHROMIUM`, else one on the path; None without Playwright."""
     if find_spec("playwright") is None:
         return None
     if named := env.get("JOEY_CHROMIUM"):
@@ -170,7 +169,8 @@ class Chromium:
         self._track_page(await self._context.new_page())
 
     async def _ensure_process(self) -> Process:
-        """Started once, to the end: whoever cancels a step leaves nothing half-started behind."""
+        """Start the browser once, without interruption: cancelling a step leaves nothing
+        half-started."""
         if self._has_died():
             await self._stop()
         if self._browser_task is None:
@@ -182,13 +182,13 @@ class Chromium:
         return started is not None and started.done() and not _is_alive(started)
 
     async def _serve_file(self, route: Route) -> None:
-        """Pages get the file that was asked for, and otherwise only what may be read anyway. The
-        browser would open it by its name, under which there may be another one by then."""
+        """Serve the requested file, and otherwise only readable files. The browser itself would
+        open a file by name, which may be another file by then."""
         path = _parse_file_url(route.request.url)
         if path is not None and self._files is not None:
             data = await read_page_file(self._files, path, path == self._opened_file)
             if data is not None:
-                import mimetypes  # looks through files of the system
+                import mimetypes  # reads files of the system
 
                 kind = mimetypes.guess_type(path)[0] or "text/plain"
                 await route.fulfill(body=data, content_type=kind)
@@ -197,7 +197,7 @@ class Chromium:
         await route.abort("accessdenied")
 
     def _track_page(self, page: Page) -> None:
-        """A page that was opened, by us or by another page, is the one that is looked at."""
+        """Track a newly opened page; the latest one is shown."""
         if page is self._page:
             return
         if len(page.context.pages) > _MAX_PAGES:
@@ -211,7 +211,7 @@ class Chromium:
         page.on("close", self._untrack_page)
 
     def _untrack_page(self, page: Page) -> None:
-        """A page that closed itself: the one that was opened before it is looked at again."""
+        """Untrack a closed page; the one opened before it is shown again."""
         if page is self._page and self._context is not None:
             left = [other for other in self._context.pages if other is not page]
             self._page = left[-1] if left else None
@@ -261,7 +261,8 @@ class Chromium:
         )
 
     async def _describe_failure(self, step: BrowserStep, error: Exception) -> str:
-        """What went wrong, in a line; a browser that died is put away and can start anew."""
+        """Describe a failure in one line; a crashed browser is cleaned up and can be started
+        again."""
         if self._has_died():
             await self._stop()
             return "The browser ended unexpectedly. Launch it again."
@@ -280,7 +281,7 @@ class Chromium:
             await self._stop()
 
     async def _stop(self) -> None:
-        """End it all, whatever state it is in."""
+        """Stop the browser, whatever its state."""
         self._context, self._page, self._cursor = None, None, None
         self._console_lines.clear()
         starting, self._browser_task = self._browser_task, None
@@ -289,8 +290,8 @@ class Chromium:
 
 
 async def read_page_file(files: Files, path: str, is_approved: bool) -> bytes | None:
-    """A file that a page may show: one of the workspace that the model may see (and no list of
-    them), or the approved one, unless something else has its name by now."""
+    """Read a file that a page may show: a workspace file that the model may see (no directory
+    listing), or the approved one unless it was replaced."""
     try:
         resolved = files.resolve(path)
         is_allowed = (
@@ -304,7 +305,7 @@ async def read_page_file(files: Files, path: str, is_approved: bool) -> bytes | 
 
 
 class _RunningBrowser(NamedTuple):
-    """Playwright, and the browser that it steers."""
+    """Playwright and the browser that it controls."""
 
     playwright: Playwright
     process: Process
@@ -337,8 +338,8 @@ async def _start_browser(executable: str) -> _RunningBrowser:
 
 
 def _limit_driver_environment(env: Mapping[str, str]) -> None:
-    """Playwright gives the process that steers the browser our whole environment, keys and all,
-    and has no option for another."""
+    """Limit the environment of the driver: Playwright gives it joey's whole environment, keys
+    included, and has no option for another."""
     from playwright._impl import transport
 
     given = getattr(transport, "get_driver_env", None)
@@ -351,13 +352,13 @@ def _limit_driver_environment(env: Mapping[str, str]) -> None:
 
 
 async def _stop_browser(starting: asyncio.Task[_RunningBrowser]) -> None:
-    """A browser that a page keeps busy would take half a minute to leave by itself."""
+    """Stop a browser, which would take half a minute to exit by itself if a page keeps it busy."""
     from playwright.async_api import Error
 
     try:
         engine = await starting
     except Error:
-        return  # it never started, and has put itself away
+        return  # it never started, and has cleaned up itself
     if engine.process.is_connected():
         with suppress(Error, TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
@@ -379,7 +380,7 @@ def _parse_file_url(url: str) -> str | None:
 
 
 async def _wait_until_idle(page: Page) -> str:
-    """Wait for the page to come to rest; empty, or a note that it has not."""
+    """Wait until the page is idle; return a note if it is not, else ""."""
     from playwright.async_api import Error
     from playwright.async_api import TimeoutError as StillBusyError
 
@@ -398,7 +399,8 @@ async def _wait_until_idle(page: Page) -> str:
 
 
 async def _take_screenshot(page: Page, format: str) -> str:
-    """The page as it looks, as a data URI. WebP, the smallest, only the browser itself makes."""
+    """Return a screenshot as a data URI. Only the browser itself can encode WebP, the smallest
+    format."""
     session = await page.context.new_cdp_session(page)
     try:
         wanted = {"format": format} if format == "png" else {"format": format, "quality": 75}

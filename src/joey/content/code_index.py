@@ -1,15 +1,15 @@
 """Code index: search by words or meaning in one workspace, shared by all its tasks.
 
-It is filled in the background. Before a search, the files are compared with the indexed ones,
-while the search already runs: where nothing changed, its answer stands; a few changed files are
-read in and the search is made again; many are left to the background, and the answer says so.
+It is filled in the background. Before a search, the files are compared with the index, while the
+search already runs: if nothing changed, its answer is used; a few changed files are indexed and the
+search is repeated; if many changed, they are indexed in the background, and the answer says so.
 
-Comparing is cheap enough to be done every time (a listing by ripgrep and one `lstat` a file), and
-never misses an edit. Watching the tree would save it, but starting a watch blocks the interpreter
-while all directories are walked, ignored ones too, and news of a change comes after the change.
+Comparing is cheap enough for every search (a listing by ripgrep and one `lstat` per file) and never
+misses an edit. Watching the tree would avoid it, but starting a watch blocks the interpreter while
+all directories are walked, ignored ones too, and change events arrive late.
 
-Any process may read the index of a workspace. A process that changes it holds an advisory lock of
-the kernel, which ends with the process however that ends.
+Any process may read the index of a workspace. A process that changes it holds an advisory file
+lock, which ends with the process.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _IndexKey = tuple[Path, str]
 
 
 class WorkspaceIndexPool:
-    """Belongs to one event loop."""
+    """Shared indexes of workspaces; belongs to one event loop."""
 
     def __init__(self, home: Path, *, persistent: bool = True) -> None:
-        """With `kept`, they are under `home` and there for the next process too."""
+        """With `kept`, indexes are stored under `home` and remain for later processes."""
         self._parent_directory = home / "index"
         self._directory_class = IndexDirectory if persistent else TemporaryIndexDirectory
         self._indexing_semaphore = asyncio.Semaphore(1)
@@ -59,8 +59,8 @@ class WorkspaceIndexPool:
     def open(
         self, files: Files, list_files: FileLister, embedder: Embedder | None = None
     ) -> CodeIndex:
-        """The index of the workspace of `files`, for one task. `list_files` names every file that
-        may be in it, relative to the workspace."""
+        """Open the index of the workspace of `files` for one task. `list_files` lists every file to
+        index, relative to the workspace."""
         key = (files.root, embedder.model_id if embedder is not None else "")
         shared = self._shared_indexes.get(key)
         if shared is None:
@@ -71,7 +71,7 @@ class WorkspaceIndexPool:
         return TaskCodeIndex(self, key, shared.index)
 
     async def release(self, key: _IndexKey) -> None:
-        """One user less; the last one closes the index."""
+        """Release the index; the last user closes it."""
         shared = self._shared_indexes[key]
         shared.user_count -= 1
         if shared.user_count == 0:
@@ -90,7 +90,7 @@ class _SharedIndex:
 
 
 class TaskCodeIndex:
-    """What one task has of a shared index."""
+    """One task's use of a shared index."""
 
     def __init__(self, indexes: WorkspaceIndexPool, key: _IndexKey, index: WorkspaceIndex) -> None:
         self._pool = indexes
@@ -133,7 +133,7 @@ T = TypeVar("T")
 
 
 class WorkspaceIndex:
-    """Belongs to one event loop."""
+    """The index of one workspace; belongs to one event loop."""
 
     def __init__(
         self,
@@ -143,8 +143,7 @@ class WorkspaceIndex:
         embedder: Embedder | None,
         indexing_semaphore: asyncio.Semaphore,
     ) -> None:
-        """`indexing_semaphore` is held while files are read in: one workspace at a time is
-        enough."""
+        """`indexing_semaphore` is held while indexing: one workspace at a time is enough."""
         self._directory = directory
         self._files = files
         self._list_files = list_files
@@ -170,7 +169,7 @@ class WorkspaceIndex:
         )
 
     def start_indexing(self) -> None:
-        """Fill it, or take in what changed, in the background."""
+        """Fill or update the index in the background."""
         if self._indexing_task is None or self._indexing_task.done():
             self._indexing_task = asyncio.create_task(self._run_indexing(), name="joey-index")
 
@@ -232,7 +231,8 @@ class WorkspaceIndex:
     # Searching
 
     async def _wait_until_ready(self) -> BlockingCodeIndex:
-        """Raises ToolError when there is nothing to search in yet; the text says how far it is."""
+        """Wait until the index can be searched. Raises ToolError, which reports the progress, if
+        not."""
         work = await self._open_blocking_index()
         if not work.is_complete:
             self.start_indexing()
@@ -249,7 +249,7 @@ class WorkspaceIndex:
         return work
 
     async def _index_few_changes(self, work: BlockingCodeIndex) -> tuple[bool, str]:
-        """Take in what changed, if it is little; whether something did, and a note."""
+        """Index a few changed files; return whether any changed, and a note."""
         if self._indexing_task is not None and not self._indexing_task.done():
             return False, _format_stale_note(self.state)
         async with self._refresh_lock:
@@ -269,7 +269,7 @@ class WorkspaceIndex:
     # Filling
 
     async def _open_blocking_index(self) -> BlockingCodeIndex:
-        # Imported on need: SQLite takes a while to load, and most tasks never come here.
+        # Imported late: SQLite is slow to load, and most tasks do not need it.
         from joey.content.blocking_code_index import BlockingCodeIndex
 
         if self._blocking_index is None:
@@ -324,9 +324,9 @@ def _format_stale_note(state: CodeIndexState) -> str:
 
 
 async def _run_in_daemon_thread(work: Callable[[], T]) -> T:
-    """In a thread that does not keep the process from ending, as those of asyncio do."""
+    """Run in a daemon thread, which does not delay exit, unlike asyncio's threads."""
     future: Future[T] = Future()
-    future.set_running_or_notify_cancel()  # whoever waits may be cancelled, but not the work
+    future.set_running_or_notify_cancel()  # the caller may be cancelled, but not the work
 
     def run() -> None:
         try:
@@ -343,7 +343,7 @@ BUILD_LOCK_FILE = "build.lock"
 
 
 class IndexDirectory(PrivateDirectory):
-    """It outlives the process."""
+    """A directory that outlives the process."""
 
     @property
     def database_path(self) -> Path:
@@ -351,7 +351,7 @@ class IndexDirectory(PrivateDirectory):
 
     @contextmanager
     def try_lock(self, name: str) -> Iterator[bool]:
-        """Whether nobody else holds the lock; until the end of the block nobody else can."""
+        """Try to hold the lock until the end of the block; yield whether it was free."""
         descriptor = try_lock_file(self.path / name)
         try:
             yield descriptor is not None
@@ -360,11 +360,11 @@ class IndexDirectory(PrivateDirectory):
                 os.close(descriptor)
 
     def close(self) -> None:
-        """After the last use."""
+        """Close after the last use."""
 
 
 class TemporaryIndexDirectory(IndexDirectory):
-    """For work that nothing is to be kept of: somewhere else, and only as long as it is used."""
+    """A temporary directory, for tasks that store nothing."""
 
     @cached_property
     def path(self) -> Path:
@@ -375,6 +375,6 @@ class TemporaryIndexDirectory(IndexDirectory):
     def close(self) -> None:
         from shutil import rmtree
 
-        if "path" in self.__dict__:  # it was made
+        if "path" in self.__dict__:  # it was created
             rmtree(self.path, ignore_errors=True)
             del self.path

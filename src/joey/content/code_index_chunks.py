@@ -1,9 +1,8 @@
-"""Passages of the code index: files cut into chunks, and the words by which a chunk is found.
+"""Passages of the code index: files cut into chunks, and the terms by which a chunk is found.
 
-A passage is some dozens of lines, cut where a definition begins or a line is empty, so that code
-that belongs together is found together. Code is written in compound names: `readConfigFile` is
-also found by `config`, and `config_file` by its parts, because the parts are indexed beside the
-text.
+A passage is a few dozen lines, cut where a definition begins or a line is empty, so that related
+code is found together. Code has compound names: `readConfigFile` is also found by `config`, and
+`config_file` by its parts, because the parts are indexed along with the text.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Passage(Struct, frozen=True):
 
 
 def split_passages(name: str, text: str) -> list[Passage]:
-    """A file cut up; empty lines at the ends of passages are left out."""
+    """Split a file into passages; blank lines at their ends are left out."""
     lines = [_truncate_line(line) for line in text.split("\n")]
     named = _find_definitions(name, text)
     definition_lines = sorted(named)
@@ -78,7 +77,7 @@ def split_passages(name: str, text: str) -> list[Passage]:
 
 
 def extract_name_parts(text: str) -> str:
-    """What compound names in a text are made of: `readConfigFile` gives `read config file`."""
+    """Extract the parts of compound names: `readConfigFile` gives `read config file`."""
     compounds = [
         name for name in dict.fromkeys(_COMPOUND_NAME_RE.findall(text)) if not name.isupper()
     ]
@@ -88,7 +87,7 @@ def extract_name_parts(text: str) -> str:
 
 
 def extract_query_terms(query: str) -> tuple[str, ...]:
-    """The words of a query that say something, in lower case; compound names also by part."""
+    """Extract the significant terms of a query in lower case, with the parts of compound names."""
     terms = [word.lower() for word in _WORD_RE.findall(f"{query} {extract_name_parts(query)}")]
     telling = [word for word in terms if word not in _STOPWORDS and len(word) > 1]
     return tuple(dict.fromkeys(telling or terms))[:MAX_QUERY_TERMS]
@@ -100,7 +99,7 @@ def _truncate_line(line: str) -> str:
 
 
 def _find_definitions(name: str, text: str) -> dict[int, str]:
-    """The first lines of definitions, by line number from 0."""
+    """Find the lines where definitions begin, counted from 0."""
     expression = _HEADING_RE if name.endswith((".md", ".markdown", ".mdx")) else _DEFINITION_RE
     found: dict[int, str] = {}
     line = position = 0
@@ -112,7 +111,7 @@ def _find_definitions(name: str, text: str) -> dict[int, str]:
 
 
 def _find_cut(lines: list[str], definition_lines: list[int], start: int) -> tuple[int, int]:
-    """Where the passage that begins at `start` ends, and where the next one begins."""
+    """Find the end of the passage that begins at `start`, and the start of the next one."""
     furthest = _find_max_end(lines, start)
     if furthest == len(lines):
         return furthest, furthest
@@ -133,7 +132,7 @@ def _find_cut(lines: list[str], definition_lines: list[int], start: int) -> tupl
 
 
 def _find_max_end(lines: list[str], start: int) -> int:
-    """The end of the longest passage that may begin here; at least one line."""
+    """Find the end of the longest possible passage from here; at least one line."""
     characters = 0
     for number in range(start, min(start + MAX_PASSAGE_LINES, len(lines))):
         characters += len(lines[number]) + 1

@@ -1,7 +1,7 @@
 """Embeddings in the code index: the vectors of its passages, made in the background.
 
-If their service does not answer, only words are searched. A lock keeps two processes from paying
-for the same embeddings.
+If the embedding service does not answer, only words are searched. A lock keeps two processes from
+paying for the same embeddings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PackedVector = tuple[bytes, bytes]
 
 
 class QueryVector(Struct, frozen=True):
-    """What a query means, as far as it can be compared."""
+    """The embedding of a query, as far as it can be compared."""
 
     vector: PackedVector | None = None
     """None when the words have to do; the note says why."""
@@ -64,8 +64,7 @@ class EmbeddingIndex:
         return QueryVector(packed, model)
 
     async def add_coverage_note(self, wanted: QueryVector) -> QueryVector:
-        """The same with a note on the passages whose meaning is not known now; without the vector
-        when that is all of them."""
+        """Add a note about passages without embeddings; drop the vector if none has one."""
         if wanted.vector is None:
             return wanted
         passages, vectors, model = await asyncio.to_thread(self._blocking_index.get_vector_coverage)
@@ -80,7 +79,7 @@ class EmbeddingIndex:
         return QueryVector(wanted.vector if vectors else None, wanted.model, note)
 
     async def embed_missing(self) -> None:
-        """Ask for the vectors that are missing, until the service fails or work is stopped."""
+        """Embed missing passages until the service fails or work is stopped."""
         with self._directory.try_lock(EMBED_LOCK_FILE) as ours:
             if not ours:
                 return
@@ -94,7 +93,7 @@ class EmbeddingIndex:
                 self._last_error = str(error)
 
     async def _discard_outdated_vectors(self) -> None:
-        """See to it that the vectors on disk are of this model, as it is now."""
+        """Discard stored vectors that are not of the model's current version."""
         _, model = await self._embed_texts([_PROBE_TEXT])
         _, _, kept = await asyncio.to_thread(self._blocking_index.get_vector_coverage)
         if kept == model:
@@ -119,8 +118,8 @@ class EmbeddingIndex:
                 await asyncio.to_thread(self._blocking_index.save_vectors, pairs)
 
     async def _embed_texts(self, texts: Sequence[str]) -> tuple[list[PackedVector], str]:
-        """Of each text one, and which model they are of: one that gives longer or shorter vectors
-        than before is another model."""
+        """Embed texts, and return the model's identity: other vector lengths than before mean
+        another model."""
         from joey.content.code_index_store import pack_vector  # loads SQLite
 
         vectors = await self._embedder.embed(texts)

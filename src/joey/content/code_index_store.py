@@ -1,15 +1,14 @@
 """Database of the code index: passages in SQLite's full-text table, their vectors, their ranking.
 
-A cache and nothing more: a file of another layout, or a damaged one, is thrown away and made
-anew. WAL lets others read while one writes. Words are weighed by BM25, and count for more in the
-path of a file and in the first lines of definitions than in the text. The score by words and the
-score by meaning are combined, neighbours are joined, and no file fills the list.
+Only a cache: a file with another layout, or a damaged one, is deleted and created again. WAL lets
+others read during writes. Words are weighted by BM25, and count more in the path of a file and in
+the first lines of definitions than in the text. The word score and the meaning score are combined,
+neighbours are merged, and the number of hits per file is limited.
 
 Vectors are compared without a numerical library. Multiplying twenty thousand vectors of 1,536
-numbers takes Python more than a second. So the first choice is made by the signs of the numbers
-alone, as one long integer for each vector: how many signs two vectors share is the number of zero
-bits in an exclusive or, which takes a tenth of a microsecond. Only the few hundred that share
-most are multiplied.
+numbers takes Python more than a second. So candidates are first selected by the signs of their
+numbers, stored as one long integer per vector: the number of equal signs is the number of zero bits
+in an exclusive or, which takes a tenth of a microsecond. Only the few hundred best are multiplied.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ IndexedFileStamp = tuple[int, int, int, int]
 
 
 class PassageMatch(Struct, frozen=True):
-    """A passage and how well it fits, 0 to 1."""
+    """A passage and its score, from 0 to 1."""
 
     passage_id: int
     score: float
@@ -83,11 +82,11 @@ class FoundPassage(Struct, frozen=True):
 
 
 class DatabaseDamagedError(Exception):
-    """The file is not a database any more."""
+    """The database file is damaged."""
 
 
 def has_full_text_search() -> bool:
-    """Whether this Python's SQLite can search text at all."""
+    """Whether this Python's SQLite has full-text search."""
     with closing(sqlite3.connect(":memory:")) as memory:
         try:
             memory.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")
@@ -97,7 +96,7 @@ def has_full_text_search() -> bool:
 
 
 class CodeIndexStore:
-    """One connection. Used by one thread at a time, whichever that is."""
+    """One connection, used by one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         """Raises OSError, sqlite3.Error or DatabaseDamagedError."""
@@ -121,7 +120,7 @@ class CodeIndexStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """One transaction: all of what is done inside, or nothing."""
+        """Run the block as one transaction."""
         with _translate_damage(), transaction(self._connection):
             yield
 
@@ -136,8 +135,8 @@ class CodeIndexStore:
         self._connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", facts.items())
 
     def load_stamps(self) -> Mapping[str, IndexedFileStamp]:
-        """By path: what a file looked like when it was read. Read again when another connection
-        has changed something, so ask one that changes nothing itself."""
+        """Load stamps by path: the state of each file when it was read. Read again when another
+        connection has written, so use a connection that only reads."""
         with _translate_damage():
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
             if version != self._stamps_version:
@@ -147,8 +146,7 @@ class CodeIndexStore:
             return self._stamps
 
     def update_stamp_if_unchanged(self, path: str, stamp: IndexedFileStamp, digest: bytes) -> bool:
-        """Whether the file holds what it held before; then only its stamp is new. Inside
-        `transaction`."""
+        """Update the stamp if the content is unchanged; False otherwise. Inside `transaction`."""
         sql = (
             "UPDATE files SET modified = ?, changed = ?, size = ?, inode = ?"
             " WHERE path = ? AND digest = ?"
@@ -158,7 +156,7 @@ class CodeIndexStore:
     def replace_file(
         self, path: str, stamp: IndexedFileStamp, digest: bytes, passages: Iterable[Passage]
     ) -> None:
-        """Inside `transaction`."""
+        """Replace a file. Inside `transaction`."""
         self.remove_file(path)
         run = self._connection.execute
         sql = (
@@ -176,7 +174,7 @@ class CodeIndexStore:
             run("INSERT INTO passages (rowid, path, names, text, parts) VALUES (?,?,?,?,?)", row)
 
     def remove_file(self, path: str) -> None:
-        """Inside `transaction`."""
+        """Remove a file. Inside `transaction`."""
         of_file = "SELECT places.id FROM places JOIN files ON files.id = file WHERE path = ?"
         for table, key in (("vectors", "place"), ("signs", "place"), ("passages", "rowid")):
             self._connection.execute(f"DELETE FROM {table} WHERE {key} IN ({of_file})", (path,))
@@ -188,7 +186,7 @@ class CodeIndexStore:
     # What is found
 
     def search_text(self, query: str, directory: str, limit: int) -> list[PassageMatch]:
-        """Passages with words of the query, best first; the best has 1."""
+        """Find passages with words of the query, best first; the best scores 1."""
         with _translate_damage():
             terms = self._select_rarest_terms(extract_query_terms(query))
             if not terms:
@@ -213,7 +211,7 @@ class CodeIndexStore:
         ]
 
     def load_passages(self, matches: Iterable[PassageMatch]) -> Iterator[FoundPassage]:
-        """Where the matches are, and what they say; those that have gone are left out."""
+        """Load the places and texts of matches; deleted ones are left out."""
         sql = (
             "SELECT files.path, first, last, text FROM places JOIN files ON files.id = file"
             " JOIN passages ON passages.rowid = places.id WHERE places.id = ?"
@@ -224,7 +222,7 @@ class CodeIndexStore:
                     yield FoundPassage(path, first, last, text, match.score)
 
     def _select_rarest_terms(self, terms: Sequence[str]) -> list[str]:
-        """The words as FTS5 wants them, the rarest first, as many as may be weighed."""
+        """Select the rarest terms in FTS5 syntax, up to the limit."""
         count = "SELECT count(*) FROM passages WHERE passages MATCH ?"
         quoted = [f'"{word}"' for word in terms]
         seen = {word: self._connection.execute(count, (word,)).fetchone()[0] for word in quoted}
@@ -240,7 +238,7 @@ class CodeIndexStore:
     # Vectors
 
     def iter_vector_signs(self, directory: str) -> Iterator[tuple[int, bytes]]:
-        """Of every passage that has a vector."""
+        """Iterate over the vectors of all passages that have one."""
         sql = "SELECT place, bits FROM signs"
         if directory:
             sql += f" WHERE place IN (SELECT places.id FROM places {_IN_DIRECTORY_SQL})"
@@ -256,7 +254,7 @@ class CodeIndexStore:
                 yield from self._connection.execute(sql, (passage_id,))
 
     def list_passages_without_vectors(self, after: int, limit: int) -> list[tuple[int, str, str]]:
-        """(place, path, text) of passages that have none yet, in the order of their places."""
+        """List (place, path, text) of passages without vectors, ordered by place."""
         sql = (
             "SELECT places.id, files.path, text FROM places JOIN files ON files.id = file JOIN "
             "passages ON passages.rowid = places.id WHERE places.id > ? AND places.id NOT IN "
@@ -266,15 +264,14 @@ class CodeIndexStore:
             return self._connection.execute(sql, (after, limit)).fetchall()
 
     def save_vectors(self, vectors: Sequence[tuple[int, tuple[bytes, bytes]]]) -> None:
-        """By place, signs and numbers. Inside `transaction`; of passages that have gone meanwhile,
-        none is kept."""
+        """Save signs and numbers by place, except for deleted passages. Inside `transaction`."""
         sql = "INSERT OR REPLACE INTO {} SELECT id, ? FROM places WHERE id = ?"
         run = self._connection.executemany
         run(sql.format("signs"), ((signs, passage_id) for passage_id, (signs, _) in vectors))
         run(sql.format("vectors"), ((numbers, passage_id) for passage_id, (_, numbers) in vectors))
 
     def clear_vectors(self) -> None:
-        """Inside `transaction`."""
+        """Delete all vectors. Inside `transaction`."""
         self._connection.execute("DELETE FROM vectors")
         self._connection.execute("DELETE FROM signs")
 
@@ -296,7 +293,7 @@ class CodeIndexStore:
 
 
 def _build_directory_glob(directory: str) -> str:
-    """The pattern of everything in a folder."""
+    """Build the pattern of everything in a directory."""
     escaped = directory.replace("[", "[[]").replace("*", "[*]").replace("?", "[?]")
     return f"{escaped}/*"
 
@@ -328,8 +325,8 @@ _MAX_GAP_LINES = 3
 def combine_scores(
     text_matches: Sequence[PassageMatch], cosines: Mapping[int, float]
 ) -> list[PassageMatch]:
-    """Passages by words and by meaning, best first. One whose meaning is not known yet counts
-    by its words alone."""
+    """Combine scores by words and by meaning, best first. Passages without an embedding count by
+    words alone."""
     text_scores = {match.passage_id: match.score for match in text_matches}
     best = max(cosines.values(), default=0.0) or 1.0
     matches = []
@@ -342,7 +339,8 @@ def combine_scores(
 
 
 def merge_hits(found: Iterable[FoundPassage], limit: int) -> list[CodeSearchHit]:
-    """Hits, best first: neighbours in a file are one hit, and no file fills the list."""
+    """Merge hits, best first: neighbours in a file become one hit, and hits per file are
+    limited."""
     hits: list[CodeSearchHit] = []
     of_file: dict[str, list[int]] = {}
     for passage in found:
@@ -364,7 +362,7 @@ def merge_hits(found: Iterable[FoundPassage], limit: int) -> list[CodeSearchHit]
 
 
 def _join_hits(hit: CodeSearchHit, other: CodeSearchHit) -> CodeSearchHit | None:
-    """Both as one hit, if they lie beside each other; the better one's score stays."""
+    """Join two hits if they are adjacent; the better score is kept."""
     first, second = (hit, other) if hit.start_line <= other.start_line else (other, hit)
     gap = second.start_line - first.end_line - 1
     end = max(first.end_line, second.end_line)
@@ -388,8 +386,8 @@ _dot_product: Callable[[Iterable[float], Iterable[float]], float] = getattr(
 
 
 def pack_vector(values: Sequence[float]) -> tuple[bytes, bytes]:
-    """A vector of length 1 in the direction of `values`: its signs, and its numbers as float32. One
-    without a direction is like nothing: all zero."""
+    """Normalize a vector and pack it as signs and float32 numbers; a zero vector matches
+    nothing."""
     length = math.sqrt(_dot_product(values, values))
     if not math.isfinite(length) or length == 0:
         values, length = [0.0] * len(values), 1.0
@@ -399,15 +397,15 @@ def pack_vector(values: Sequence[float]) -> tuple[bytes, bytes]:
 
 
 def find_most_similar(signs: bytes, others: Iterable[tuple[int, bytes]]) -> list[int]:
-    """The keys of those `others` that share the most signs."""
+    """Find the keys of those `others` that share the most signs."""
     wanted = int.from_bytes(signs, "big")
     apart = (((int.from_bytes(bits, "big") ^ wanted).bit_count(), key) for key, bits in others)
     return [key for _, key in nsmallest(MAX_COMPARED_VECTORS, apart)]
 
 
 def compute_cosines(vector: bytes, others: Iterable[tuple[int, bytes]]) -> dict[int, float]:
-    """How alike they are, by key: 1 for the same direction, 0 for nothing in common or less. Those
-    of another dimension cannot be compared, and are left out."""
+    """Compute similarities by key: 1 for the same direction, 0 for nothing in common or less.
+    Vectors of another dimension are left out."""
     wanted = array(_FLOAT32_TYPECODE, vector)
     return {
         key: min(1.0, max(0.0, _dot_product(wanted, array(_FLOAT32_TYPECODE, values))))

@@ -1,8 +1,8 @@
 """Diagnostics of files, by the checkers of their languages.
 
-Python, JSON and TOML are parsed right here. Other languages have a checker that only parses,
-where its program is installed. Checkers that go deeper (types, rules of style) may run code that
-the project brings along, so they run only where the user's own settings name them.
+Python, JSON and TOML are parsed here. Other languages have a checker that only parses, if it is
+installed. Checkers that go deeper (types, style rules) may run code of the project, so they run
+only if the user's own settings name them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _SYNTAX_CHECKERS: tuple[_Checker, ...] = (
 
 
 class LocalDiagnostics:
-    """Answers are remembered by the file's version: asking again costs a look at its date."""
+    """Results are cached by the file's version: a repeated check only reads its timestamp."""
 
     def __init__(self, files: Files, settings: Settings, env: Mapping[str, str]) -> None:
         self._files = files
@@ -79,7 +79,7 @@ class LocalDiagnostics:
         return [problem for problems in found for problem in problems]
 
     async def check_workspace(self, limit: int) -> Sequence[Diagnostic]:
-        """Of the files that were asked about before: there is no list of all others."""
+        """Check files that were checked before: there is no list of the others."""
         paths = [self._files.resolve(str(path)) for path in list(self._cache)]
         return (await self.check_files([path for path in paths if path.is_inside]))[:limit]
 
@@ -100,7 +100,7 @@ class LocalDiagnostics:
         suffix = PurePath(path.display_path).suffix.lower()
         found: list[Diagnostic] = []
         if can_parse(suffix):
-            with suppress(ToolError):  # a file that cannot be read has no lines to complain about
+            with suppress(ToolError):  # an unreadable file has no lines to report
                 data = await self._files.read(path, _MAX_FILE_BYTES + 1)
                 if len(data) <= _MAX_FILE_BYTES:
                     found += await find_syntax_errors(
@@ -147,7 +147,7 @@ class LocalDiagnostics:
                 merge_stderr=True,
             )
         except OSError:
-            # It is gone or cannot be run, or it is too slow to be of use: the edit does not wait.
+            # It is gone, cannot be run, or is too slow: the edit does not wait.
             return []
         report = done.stdout.decode(errors="replace")
         return [
@@ -172,9 +172,9 @@ def _parse_configured_checkers(settings: Settings) -> list[_Checker]:
 
 
 def _normalize_report(report: str, source: str) -> str:
-    """Reports of checkers with a format of their own, as compilers would write them."""
+    """Normalize reports with custom formats into compiler format."""
     if source == "node":
-        # node: "file:line" stands alone, the words come later
+        # node: "file:line" is on its own line, the message follows
         lines = report.splitlines()
         message = next((line for line in lines if "Error: " in line), "")
         return f"{lines[0]}: {message}" if lines and message else ""

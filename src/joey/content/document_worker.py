@@ -22,7 +22,7 @@ _ANSI_ESCAPE_RE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def extract_notebook_lines(data: bytes) -> Iterator[str]:
-    """Raises ToolError when the file is no notebook."""
+    """Extract the lines of a notebook. Raises ToolError if the file is not a notebook."""
     try:
         notebook = json.loads(data)
     except ValueError as error:
@@ -42,7 +42,7 @@ def extract_notebook_lines(data: bytes) -> Iterator[str]:
 
 
 def _get_cells(notebook: Any) -> list[dict[str, Any]]:
-    """Old notebooks have their cells in worksheets."""
+    """Return the cells; old notebooks keep them in worksheets."""
     match notebook:
         case {"cells": list() as cells}:
             return _filter_dicts(cells)
@@ -56,7 +56,7 @@ def _get_cells(notebook: Any) -> list[dict[str, Any]]:
 
 
 def _format_output(output: dict[str, Any]) -> str:
-    """Output as text; images are only named."""
+    """Format output as text; images are only named."""
     match output:
         case {"traceback": list() as traceback} if traceback:
             return _ANSI_ESCAPE_RE.sub("", "\n".join(map(_join_text, traceback)))
@@ -83,7 +83,7 @@ def _filter_dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def extract_pdf_lines(data: bytes) -> Iterator[str]:
-    """Raises ToolError when the file is damaged or locked."""
+    """Extract the lines of a PDF. Raises ToolError if it is damaged or locked."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, PyPdfError
 
@@ -103,7 +103,7 @@ def extract_pdf_lines(data: bytes) -> Iterator[str]:
             text = reader.pages[number].extract_text()
         except (MemoryError, RecursionError):
             raise
-        except Exception as error:  # what a damaged page can raise has no end
+        except Exception as error:  # a damaged page can raise anything
             text = f"[This page cannot be read: {error}]"
         yield from text.splitlines() or ["[No text: the page may be a picture.]"]
 
@@ -115,7 +115,8 @@ _FALLBACK_ELEMENT = "Fallback"
 
 
 def extract_docx_lines(data: bytes) -> Iterator[str]:
-    """Raises ToolError when the file is damaged, locked, or unpacks to too much."""
+    """Extract the lines of a DOCX file. Raises ToolError if it is damaged, locked, or unpacks to
+    too much."""
     from joey.content.ooxml_package import OoxmlEventKind, OoxmlPackage, iter_xml_events
 
     page = _ParagraphCollector()
@@ -137,7 +138,7 @@ def extract_docx_lines(data: bytes) -> Iterator[str]:
 
 
 class _ParagraphCollector:
-    """What has been read of the paragraph and the row that are open."""
+    """Collects the open paragraph and table row."""
 
     def __init__(self) -> None:
         self._paragraph: list[str] = []
@@ -183,7 +184,7 @@ def extract_text(kind: str, data: bytes) -> bytes:
 
 
 def extract_lines(kind: str, data: bytes) -> Iterator[str]:
-    """Each format loads what it needs, and no more."""
+    """Extract lines by kind; each format loads only the libraries that it needs."""
     match kind:
         case "pdf":
             return extract_pdf_lines(data)
@@ -199,7 +200,7 @@ def extract_lines(kind: str, data: bytes) -> Iterator[str]:
 
 
 def collect_text(lines: Iterable[str]) -> str:
-    """The lines as one text: all of them, or those that fit and can be had in time."""
+    """Join the lines: all, or those that fit into the limits of size and time."""
     started = time.monotonic()
     kept: list[str] = []
     room = MAX_TEXT_CHARS

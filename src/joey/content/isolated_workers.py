@@ -1,13 +1,12 @@
 """Isolated worker processes, and the text they extract from documents and web pages.
 
-A parser may loop, crash or fill the memory over a hostile file: a PDF that unfolds for ever, code
-that makes a grammar overflow its stack. In a worker that costs a process with limits, and never
-the engine with all its tasks. `worker` is the other side.
+A parser may loop, crash or run out of memory on a hostile file: a PDF that expands forever, code
+that makes a grammar overflow its stack. In a worker, that affects one process with limits, never
+the engine with all its tasks. `worker_main` is the other side.
 
 Documents are PDF, DOCX, spreadsheets and notebooks, read through the `Files` port. A web server may
-answer a byte a minute or without end, and with text that takes a parser hours. So a page is fetched
-and parsed in a process of its own, which is ended when it takes too long or its caller is
-cancelled.
+send a byte a minute, send without end, or send text that takes a parser hours. So a page is fetched
+and parsed in a separate process, which is killed when it takes too long or its caller is cancelled.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _WORKER_TIMEOUT_S = MAX_CPU_S + 10
 async def run_isolated(
     module: str, argument: str, data: bytes, timeout_s: float = _WORKER_TIMEOUT_S
 ) -> bytes:
-    """What `python -m module argument` prints when it is given `data`. Raises ToolError: it
-    refused, died or took too long; the text is the reason, without a subject."""
-    # Isolated: neither the current folder nor the environment decides what is imported.
+    """Return the output of `python -m module argument` for `data`. Raises ToolError if it failed,
+    crashed or took too long; the text is the reason, without a subject."""
+    # Isolated: neither the current directory nor the environment affects imports.
     command = (sys.executable, "-I", "-m", module, argument)
     try:
         done = await run(command, input=data, env={}, cwd="/", timeout_s=timeout_s)
@@ -64,7 +63,7 @@ _MAX_PARALLEL_WORKERS = 2
 
 
 class IsolatedDocumentReader:
-    """Reads through `files`, as everybody; what is in them is unpacked in another process."""
+    """Reads documents through `files`; another process parses their content."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -95,7 +94,8 @@ _SCHEMA_TIMEOUT_S = 10
 
 
 class IsolatedSchemaValidator:
-    """A schema or an expression in it may take for ever over a value."""
+    """Validates in a separate process, because a schema or an expression in it may run forever on a
+    value."""
 
     def __init__(self, timeout_s: float = _SCHEMA_TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -146,7 +146,7 @@ _INHERITED_VARIABLES = (
 
 
 class PageRequest(Struct, frozen=True):
-    """What the process is told."""
+    """The request sent to the process."""
 
     url: str
     env: dict[str, str]
@@ -154,7 +154,7 @@ class PageRequest(Struct, frozen=True):
 
 
 class WebPageFetcher:
-    """Only `http` and `https`, only text, never more than a few megabytes."""
+    """Fetches web pages: only `http` and `https`, only text, at most a few megabytes."""
 
     async def fetch_text(self, url: str) -> str:
         scheme = url.partition(":")[0].lower()

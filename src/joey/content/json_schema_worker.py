@@ -1,10 +1,10 @@
 """Worker that checks JSON Schemas, and JSON values against them, with the jsonschema library.
 
-`python -m joey.content.json_schema_worker schema` reads a schema on stdin and prints what is wrong
-with it, be it a keyword that would be ignored: such a constraint is worse than none. `... value`
-reads `[schema, value]` and prints the problems of the value; `... arguments` does the same with a
-schema that others wrote, in the draft it names. Recursion and regular expressions can
-take for ever; the engine never imports this module. No reference is ever fetched.
+`python -m joey.content.json_schema_worker schema` reads a schema on stdin and prints its problems,
+including keywords that would be ignored: such a constraint is worse than none. `... value` reads
+`[schema, value]` and prints the problems of the value; `... arguments` does the same with a
+third-party schema, in the draft it names. Recursion and regular expressions can run forever; the
+engine never imports this module. No reference is ever fetched.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ _NAMED_SCHEMAS_KEYWORDS = frozenset(
 
 
 def check_schema(document: Any) -> None:
-    """Raises ToolError: naming the place, and what is wrong or not supported there."""
+    """Check a schema. Raises ToolError, which names the place and what is wrong or not supported
+    there."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
@@ -64,7 +65,7 @@ def check_schema(document: Any) -> None:
 
 
 def _check_references(document: Any, keywords: frozenset[str]) -> None:
-    """See that each keyword is known and that each reference leads to a schema in the document."""
+    """Check that each keyword is known and each reference leads to a schema in the document."""
     from referencing import Registry
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
@@ -123,7 +124,7 @@ def _list_parts(keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def find_problems(document: Any, value: Any) -> list[str]:
-    """Where and how a value does not fit, a sentence each; nothing when it does."""
+    """Return the problems of a value, one sentence each."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
     from referencing import Registry
@@ -136,7 +137,7 @@ def find_problems(document: Any, value: Any) -> list[str]:
 
 
 def find_argument_problems(document: Any, value: Any) -> list[str]:
-    """The same for a schema that nobody has checked; nothing where it is not a valid one."""
+    """Return the problems of arguments for an unchecked schema; none if the schema is invalid."""
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
     from referencing import Registry
@@ -153,7 +154,7 @@ def find_argument_problems(document: Any, value: Any) -> list[str]:
 def _check_multiple(
     validator: Validator, divisor: float, value: Any, schema: Any
 ) -> Iterator[ValidationError]:
-    """As decimals are written: 0.3 is a multiple of 0.1."""
+    """Check for a multiple in decimal arithmetic: 0.3 is a multiple of 0.1."""
     from jsonschema import ValidationError
 
     if validator.is_type(value, "number") and Fraction(str(value)) % Fraction(str(divisor)):
@@ -165,10 +166,11 @@ def _format_problem(error: ValidationError) -> str:
 
 
 def _format_reason(error: ValidationError) -> str:
-    """The library's sentence; of alternatives that all fail, with what the nearest one lacks."""
+    """Format the library's reason; if all alternatives fail, with the problem of the closest
+    one."""
     text = error.message.replace("is not a 'regex'", "is not a regular expression")
     half = _MAX_REASON_CHARS // 2
-    if len(text) > _MAX_REASON_CHARS:  # it begins with the value and ends with what is wrong
+    if len(text) > _MAX_REASON_CHARS:  # it begins with the value and ends with the problem
         text = f"{text[:half]}…{text[-half:]}"
     counts = Counter(each.schema_path[0] for each in error.context or ())
     nearest = min(error.context or (), key=lambda each: counts[each.schema_path[0]], default=None)

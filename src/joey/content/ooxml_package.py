@@ -1,7 +1,7 @@
 """Office Open XML files: a zip archive with limits (encrypted ones are refused), XML as events.
 
-No more is unpacked than a document needs. The sizes that an archive states are not believed: the
-bytes that come out are counted. XML that declares types or entities is refused.
+Only needed files are unpacked. The sizes stated in the archive are not trusted: unpacked bytes are
+counted. XML that declares types or entities is refused.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ class OoxmlPackage:
         return name in self._archive.NameToInfo
 
     def check_size(self) -> None:
-        """Unpack all that a library might, and forget it; raises ToolError as `iter_chunks`."""
+        """Unpack and discard everything that a library might read. Raises ToolError like
+        `iter_chunks`."""
         for name in self._archive.NameToInfo:
             if name.endswith((".xml", ".rels", ".bin")):
                 for _ in self.iter_chunks(name):
                     pass
 
     def iter_chunks(self, name: str) -> Iterator[bytes]:
-        """The content of one file, piece by piece. Raises ToolError: it is missing, locked or
-        damaged, or too much has been unpacked."""
+        """Iterate over the content of one file in chunks. Raises ToolError if it is missing, locked
+        or damaged, or too much was unpacked."""
         if name not in self:
             raise ToolError(f"it is damaged: {name} is missing in it.")
         entry = self._archive.getinfo(name)
-        # The other methods unpack without a bound, and no program writes documents with them.
+        # The other methods unpack without a limit, and no program uses them for documents.
         if entry.flag_bits & 1 or entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
             raise ToolError("it is encrypted, or packed in a way that documents never are.")
         try:
@@ -76,7 +77,8 @@ OoxmlEvent = tuple[OoxmlEventKind, str, dict[str, str]]
 
 
 def iter_xml_events(chunks: Iterable[bytes]) -> Iterator[OoxmlEvent]:
-    """Raises ToolError when it is not well-formed, or declares types or entities of its own."""
+    """Iterate over XML events. Raises ToolError if it is not well-formed, or declares types or
+    entities."""
     pending: list[OoxmlEvent] = []
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.buffer_text = True

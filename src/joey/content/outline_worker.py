@@ -2,8 +2,8 @@
 
 `python -m joey.content.outline_worker LANGUAGE` reads the code on stdin and prints a list of first,
 last and heading lines, as JSON. Every node that the tree-sitter queries capture is a definition,
-with the decorators before it. Grammars are C, and there are texts that make them crash or take
-minutes: the engine never imports this module.
+with the decorators before it. Grammars are C code that some texts crash or block for minutes: the
+engine never imports this module.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ _WRAPPER_TYPES = frozenset({"decorated_definition", "export_statement"})
 
 
 def find_definition_spans(language: str, data: bytes) -> list[tuple[int, int, int]]:
-    """First and last lines, and those with the headings, counted from 1; of the definitions that
-    begin in one line, the longest."""
+    """Find the first, last and heading lines of definitions, counted from 1; of those that begin on
+    one line, the longest."""
     module, function = _GRAMMARS.get(language, (language, "language"))
     grammar = Language(getattr(import_module(f"tree_sitter_{module}"), function)())
     tree = Parser(grammar).parse(data)
@@ -110,7 +110,7 @@ def find_definition_spans(language: str, data: bytes) -> list[tuple[int, int, in
 
 
 def _find_first_decorator(node: Node) -> Node:
-    """The first of the decorators directly before a definition; without any, the definition."""
+    """Find the first decorator directly before a definition, or the definition itself."""
     first = node
     if node.parent is not None and node.parent.type in _WRAPPER_TYPES:
         first = next((each for each in node.parent.children if _is_decorator(each)), first)
@@ -121,7 +121,7 @@ def _find_first_decorator(node: Node) -> Node:
 
 
 def _find_heading(node: Node) -> Node:
-    """The first part of a definition that is no decorator."""
+    """Find the first part of a definition that is not a decorator."""
     for child in node.children:
         if child.type == "modifiers":
             part = next((each for each in child.children if not _is_decorator(each)), None)

@@ -1,6 +1,6 @@
 """Outlines: the definitions in a source file, the sections of a Markdown file.
 
-Code is parsed by `outline_worker` in a process of its own. A section goes from its heading to the
+Code is parsed by `outline_worker` in a separate process. A section goes from its heading to the
 next one that is not below it.
 """
 
@@ -28,7 +28,7 @@ _LineSpans = list[tuple[int, int, int]]
 
 
 class OutlineExtractor:
-    """Code is parsed in another process, since grammars crash over some texts."""
+    """Extracts outlines in a separate process, since grammars crash on some texts."""
 
     def __init__(self) -> None:
         self._worker_slots = asyncio.Semaphore(_MAX_PARALLEL_WORKERS)
@@ -84,7 +84,7 @@ _LANGUAGES_BY_SUFFIX = {
 
 
 def detect_language(name: str) -> str | None:
-    """The language that a file is in, by its name."""
+    """Detect the language of a file by its name."""
     return _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix.lower())
 
 
@@ -102,7 +102,7 @@ class _MarkdownHeading(Struct, frozen=True):
 
 
 def find_sections(lines: list[str]) -> list[tuple[int, int]]:
-    """First and last lines, counted from 1, in order."""
+    """Find the first and last lines of sections, counted from 1, in order."""
     headings = _find_headings(lines)
     found: list[tuple[int, int]] = []
     open_ones: list[_MarkdownHeading] = []
@@ -155,7 +155,7 @@ _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def decode_text(data: bytes) -> str:
-    """What is not UTF-8 is shown as far as it can be."""
+    """Decode text leniently: invalid UTF-8 is replaced."""
     if data.startswith(_UTF16_BOMS):
         return data.decode("utf-16", errors="replace")
     return data.decode(errors="replace").removeprefix("\ufeff")

@@ -32,7 +32,8 @@ _CellNotes = dict[int, dict[int, str]]
 
 
 def extract_lines(data: bytes) -> Iterator[str]:
-    """Raises ToolError when the file is damaged, locked, or unpacks to too much."""
+    """Extract the lines. Raises ToolError if the file is damaged, locked, or unpacks to too
+    much."""
     from python_calamine import CalamineError, SheetVisibleEnum, load_workbook
 
     is_zip = data.startswith(b"PK")
@@ -96,7 +97,7 @@ def _flatten(text: str) -> str:
 
 
 def _read_sheet_paths(package: OoxmlPackage) -> dict[str, str]:
-    """The parts of an XLSX file that hold its sheets, by name; none of other formats."""
+    """Read the parts of an XLSX file that hold its sheets, by name; empty for other formats."""
     if _WORKBOOK_PATH not in package:
         return {}
     targets = _read_relationships(package, _WORKBOOK_PATH)
@@ -109,7 +110,7 @@ def _read_sheet_paths(package: OoxmlPackage) -> dict[str, str]:
 
 
 def _read_relationships(package: OoxmlPackage, path: str) -> Mapping[str, str]:
-    """Where the ids in a part of the document lead."""
+    """Read the targets of ids in a part of the document."""
     directory, _, name = path.rpartition("/")
     relations = f"{directory}/_rels/{name}.rels"
     if relations not in package:
@@ -122,7 +123,7 @@ def _read_relationships(package: OoxmlPackage, path: str) -> Mapping[str, str]:
 
 
 def _read_notes(data: bytes, path: str) -> tuple[_CellNotes, _CellNotes]:
-    """Errors and formulas without a value; links. Parsed only where there are some."""
+    """Read errors, formulas without a value, and links; parsed only if there are any."""
     package = OoxmlPackage(data)
     notes: _CellNotes = {}
     links: _CellNotes = {}
@@ -158,7 +159,7 @@ def _read_notes(data: bytes, path: str) -> tuple[_CellNotes, _CellNotes]:
 
 
 def _parse_column(cell_reference: str, following: int) -> int:
-    """`C7` is in column 2; a cell without a place comes after the one before it."""
+    """Parse a cell's column (`C7` is 2); a cell without a reference follows the one before it."""
     column = 0
     for letter in cell_reference[:4]:
         if not "A" <= letter <= "Z":

@@ -1,7 +1,7 @@
 """Syntax errors in Python, JSON and TOML, found without another program.
 
-Parsing blocks the event loop, and some texts take very long. So a text that is not surely quick is
-parsed in a process of its own: `python -m joey.content.syntax_checker .py`.
+Parsing blocks the event loop, and some texts take very long. So a text that might be slow is parsed
+in a separate process: `python -m joey.content.syntax_checker .py`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def can_parse(suffix: str) -> bool:
 async def find_syntax_errors(
     path: str, suffix: str, data: bytes, timeout_s: float
 ) -> list[Diagnostic]:
-    """What is wrong with the text of a file; nothing where that cannot be found out in time."""
+    """Find the syntax errors of a file's text; empty if parsing takes too long."""
     if len(data) <= _MAX_INLINE_BYTES_BY_SUFFIX[suffix]:
         return await asyncio.to_thread(_SYNTAX_CHECKERS[suffix], path, data)
-    # The child runs this module too, and does without what starts it.
+    # The child process runs this module too and does not need the import.
     from joey.content.isolated_workers import run_isolated
 
     try:

@@ -35,7 +35,7 @@ _CODE_FENCE = "```"
 
 
 def convert_html_to_markdown(html: str) -> str:
-    """The words of a page, with headings, lists, links and code kept as Markdown."""
+    """Convert a page to text, with headings, lists, links and code as Markdown."""
     reader = _HtmlToMarkdownParser()
     reader.feed(html)
     reader.close()
@@ -115,7 +115,7 @@ _SAFE_URL_CHARS = "%/:=&?~#+!$,;'@()*[]"
 
 
 def fetch_page_text(data: bytes) -> bytes:
-    """Raises ToolError: nobody answers, or with something that is not text."""
+    """Fetch a page. Raises ToolError if the server does not answer, or not with text."""
     asked = msgspec.json.decode(data, type=PageRequest)
     os.environ.update(asked.env)
     try:
@@ -132,7 +132,7 @@ def fetch_page_text(data: bytes) -> bytes:
 
 
 def _fetch(url: str) -> tuple[str, str, bytes]:
-    """Media type, character set and body."""
+    """Return media type, character set and body."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
@@ -174,18 +174,18 @@ class _SafeRedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 def _is_local_address(url: str) -> bool:
-    """Whether an address is on this machine or in its own network."""
+    """Whether an address is on this machine or in its local network."""
     host = urllib.parse.urlsplit(url).hostname or ""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
-        return False  # a name that only a proxy knows, or nobody
+        return False  # a name that only a proxy can resolve, or that does not exist
     addresses = (str(each[4][0]).partition("%")[0] for each in found)
     return any(not ipaddress.ip_address(address).is_global for address in addresses)
 
 
 def _encode_url(url: str) -> str:
-    """The address in the characters that may be sent."""
+    """Percent-encode the characters of an address that may not be sent."""
     parts = urllib.parse.urlsplit(url)
     netloc = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
     return urllib.parse.quote(parts._replace(netloc=netloc).geturl(), safe=_SAFE_URL_CHARS)

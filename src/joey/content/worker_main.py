@@ -1,6 +1,6 @@
 """Main function of the isolated worker processes: limits, one request, one answer.
 
-Workers import it, so it imports nothing that starts slowly; `isolated` starts them.
+Workers import it, so it imports nothing slow; `isolated_workers` starts them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _RESOURCE_LIMITS = {
 
 
 def serve_request(work: Callable[[bytes], bytes]) -> None:
-    """Answer one request: the file on stdin, the result of `work` on stdout."""
+    """Answer one request: the input on stdin, the result of `work` on stdout."""
     for kind, most in _RESOURCE_LIMITS.items():
-        # macOS knows some of these limits by name only; the time-out is there all the same.
+        # macOS accepts some of these limits without enforcing them; the timeout still applies.
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most, most))
-    gc.disable()  # nothing lives long enough here to be worth looking for
+    gc.disable()  # the process is too short-lived for garbage collection
     code, answer = handle_request(work, sys.stdin.buffer.read())
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
@@ -41,7 +41,7 @@ def serve_request(work: Callable[[bytes], bytes]) -> None:
 
 
 def handle_request(work: Callable[[bytes], bytes], data: bytes) -> tuple[int, bytes]:
-    """The exit code and the answer."""
+    """Return the exit code and the answer."""
     try:
         return 0, work(data)
     except ToolError as error:

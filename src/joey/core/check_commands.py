@@ -1,10 +1,10 @@
 """Command lines as checks: which programs decide how a line ends, and whether it failed.
 
-Many commands end with a status other than 0 without a failure: they look something up (`grep`,
-`diff`, `test -f`, `which`), were not found, or were stopped after a time. The rest of a line counts
-only where its status becomes that of the line: the last command of a pipeline, and what `&&` and
-`||` join after the last `;`; with `set -o pipefail` and `set -e` all of it. Lines are read
-leniently; this decides about a reminder, never about a permission.
+Many commands exit with a status other than 0 without a failure: they look something up (`grep`,
+`diff`, `test -f`, `which`), were not found, or were stopped by a timeout. Parts of a line count
+only if their status becomes that of the line: the last command of a pipeline, and commands joined
+by `&&` and `||` after the last `;`; with `set -o pipefail` and `set -e`, all of it. Lines are
+parsed leniently; this decides about a reminder, never about a permission.
 """
 
 from __future__ import annotations
@@ -101,8 +101,9 @@ def is_failure(exit_code: int | None, signal: str | None) -> bool:
 
 
 def find_checks(line: str, *, anywhere: bool = False) -> tuple[CheckName, ...]:
-    """The programs that decide how a line ends, each with its subcommand or script; without those
-    whose status is no verdict. `anywhere`: all programs of the line, also before `;` and `|`."""
+    """Find the programs that decide the status of a line, each with its subcommand or script;
+    without those whose status is no verdict. `anywhere`: all programs of the line, also before `;`
+    and `|`."""
     sequences = _parse_line(line)
     if anywhere:
         pipelines = (pipeline for sequence in sequences for pipeline in sequence)
@@ -116,8 +117,8 @@ pipeline failed (see `hides_failures`)."""
 
 
 def find_passed_checks(line: str, output: str | None = None) -> tuple[CheckName, ...]:
-    """The programs that must have succeeded if the line ended with 0 and, where it is known, with
-    this output."""
+    """Find the programs that must have succeeded if the line exited with 0 and, if known, this
+    output."""
     sequences = _parse_line(line)
     passed = [*_list_deciding_commands(sequences, has_passed=True)]
     if output is not None and PIPELINE_REPORT not in output and hides_failures(line):
@@ -128,19 +129,19 @@ def find_passed_checks(line: str, output: str | None = None) -> tuple[CheckName,
 
 
 def is_known_check(checks: tuple[CheckName, ...]) -> bool:
-    """Whether tests, a linter or a build are among these programs."""
+    """Whether these programs include tests, a linter or a build."""
     return any(part.lstrip("-") in _CHECK_NAMES for name in checks for part in name)
 
 
 def are_variants(checks: tuple[CheckName, ...], others: tuple[CheckName, ...]) -> bool:
-    """Whether two lines run the same program, whatever its arguments are: `pytest -x tests/a.py`
-    and `pytest`, but not `npm test` and `npm install`."""
+    """Whether two lines run the same program with any arguments: `pytest -x tests/a.py` and
+    `pytest`, but not `npm test` and `npm install`."""
     return any(a[: min(len(a), len(b))] == b[: min(len(a), len(b))] for a in checks for b in others)
 
 
 def hides_failures(line: str) -> bool:
-    """Whether a line ends with a pipeline whose earlier programs may fail without a trace in its
-    exit code, and does nothing that makes it unsafe to add a line after it."""
+    """Whether a line ends with a pipeline whose earlier programs may fail without affecting its
+    exit code, and a line can safely be added after it."""
     if (
         len(line) > _MAX_READ_CHARS
         or _NOT_EXTENDABLE_RE.search(line)
@@ -174,7 +175,7 @@ class _Pipeline(Struct):
 
 
 def _parse_line(line: str) -> list[list[_Pipeline]]:
-    """The parts of a line that `;` separates, and in each the pipelines that `&&` and `||` join."""
+    """Parse a line into parts separated by `;`, each with pipelines joined by `&&` and `||`."""
     head, mark, rest = line[:_MAX_READ_CHARS].partition("<<")
     line = head + mark + rest.partition("\n")[0]  # without here-documents
     lexer = shlex.shlex(line, posix=True, punctuation_chars=_OPERATORS)
@@ -205,7 +206,7 @@ def _parse_line(line: str) -> list[list[_Pipeline]]:
                 sequence[-1].is_background = token == "&"
                 sequence.append(_Pipeline([[]], token == "||"))
                 starts_anew = token.strip() not in ("&&", "||", ")")
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # an unclosed quote
         pass
     match sequences:
         case [[_Pipeline(commands=[[shell, option, script, *_]])]]:
@@ -254,7 +255,7 @@ def _name_checks(commands: Iterable[list[str]]) -> tuple[CheckName, ...]:
 
 
 def _normalize(argv: list[str]) -> CheckName:
-    """The program without its directory and without what runs it, and its subcommand or script."""
+    """Return the program without its directory and launcher, and its subcommand or script."""
     while argv:
         first, second = argv[0], argv[1] if len(argv) > 1 else ""
         program = PurePosixPath(first).name

@@ -36,13 +36,13 @@ class Diagnostic(Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What stays the same when its line moves."""
+        """The parts that stay the same when its line moves."""
         return self.path, self.source, self.code, self.message
 
 
 def parse_checker_output(report: str, source: str) -> tuple[Diagnostic, ...]:
-    """What a checker printed, where it prints as compilers do: `path:line:column: error: words`
-    or `path(line,column): error TS2304: words`. Other lines are passed over."""
+    """Parse a checker's output in compiler format: `path:line:column: error: words` or
+    `path(line,column): error TS2304: words`. Other lines are ignored."""
     return tuple(problem for line in report.splitlines() if (problem := _parse_line(line, source)))
 
 
@@ -70,7 +70,7 @@ def _parse_line(line: str, source: str) -> Diagnostic | None:
 def find_new_errors(
     before: Iterable[Diagnostic], after: Iterable[Diagnostic]
 ) -> tuple[Diagnostic, ...]:
-    """Errors that were not there before; the line may have moved, the words have not."""
+    """Find new errors: an error may have moved to another line, but its message stays the same."""
     known = Counter(each.identity for each in before)
     new: list[Diagnostic] = []
     for problem in after:
@@ -82,7 +82,7 @@ def find_new_errors(
 
 
 def format_diagnostics(problems: Iterable[Diagnostic]) -> str:
-    """Empty when there are none."""
+    """Format diagnostics; empty if there are none."""
     by_path: dict[str, list[Diagnostic]] = {}
     for problem in problems:
         by_path.setdefault(problem.path, []).append(problem)
@@ -95,7 +95,7 @@ def format_diagnostics(problems: Iterable[Diagnostic]) -> str:
 def find_remaining(
     current: Iterable[Diagnostic], reported: Iterable[Diagnostic]
 ) -> list[Diagnostic]:
-    """Those of the reported errors that are still there, at whichever line."""
+    """Find the reported errors that still exist, on any line."""
     known = {each.identity for each in reported}
     return [each for each in current if each.identity in known]
 

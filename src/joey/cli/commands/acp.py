@@ -42,7 +42,7 @@ def run_acp(arguments: Namespace) -> ExitCode:
 
         if not sys.stdin.isatty() or not sys.stdout.isatty():
             raise UsageError("joey acp --setup needs a terminal")
-        return ExitCode(main([]))  # which asks for what is missing
+        return ExitCode(main([]))  # which asks for the missing parts
     if sys.stdin.isatty():
         raise UsageError("joey acp is started by an editor, which talks to it through pipes")
     # Standard output is for the protocol alone; what anything else writes there goes to stderr.
@@ -66,7 +66,8 @@ async def _serve_acp(arguments: Namespace, output: int) -> ExitCode:
 
 
 def _configure_logging() -> None:
-    """Before the protocol's library sets up a log of its own, which would tell keys."""
+    """Configure logging before the protocol's library sets up a log of its own, which would include
+    keys."""
     if not logging.getLogger().handlers:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(RedactingFormatter("joey: %(message)s"))
@@ -76,7 +77,7 @@ def _configure_logging() -> None:
 
 
 class LocalAcpServices:
-    """What sessions need, from the user's files, variables and flags."""
+    """Provides what sessions need from the user's files, variables and flags."""
 
     def __init__(self, arguments: Namespace) -> None:
         self._arguments = arguments
@@ -145,7 +146,7 @@ class LocalAcpServices:
         try:
             profiles = Application(workspace=Path("/")).config_store.load_profiles()
         except ConfigError:
-            return None  # whoever begins a session hears what is wrong with the file
+            return None  # problems with the file are reported when a session begins
         try:
             choose_model(flags, None, profiles, os.environ)
         except ConfigError as error:

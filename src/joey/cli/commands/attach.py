@@ -106,7 +106,7 @@ def _select_task(tasks: Sequence[TaskInfo], prefix: str | None) -> TaskInfo:
 
 
 class AttachedTaskView:
-    """Draws one task and passes on what is typed."""
+    """Draws one task and sends what the user types."""
 
     def __init__(self, session: RemoteSession, writer: LineWriter) -> None:
         self._session = session
@@ -126,8 +126,8 @@ class AttachedTaskView:
         """Nobody answered, and nobody can from here."""
 
     async def run(self, keyboard: Keyboard | None = None) -> ExitCode:
-        """Draw until the user leaves; without a keyboard, until the task comes to rest or waits
-        for somebody."""
+        """Draw until the user leaves; without a keyboard, until the task comes to rest or waits for
+        an answer."""
         self._keyboard = keyboard
         self._render_past_rows()
         drawing = asyncio.ensure_future(self._render_events())
@@ -212,7 +212,7 @@ class AttachedTaskView:
                 self._tree_renderer.render(session, event)
 
     def _queue_ask(self, session: Session, ask: ev.AskOpened) -> None:
-        """Questions are put one after the other, whoever asks."""
+        """Queue a question; questions are shown one after another, whichever task asks."""
         key = (session.id, ask.ts)
         if key in self._open_asks or key in self._answered_asks:
             return

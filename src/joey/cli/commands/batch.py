@@ -1,4 +1,4 @@
-"""`joey batch`: lists of tasks, run, followed, and looked at.
+"""`joey batch`: run, follow and inspect lists of tasks.
 
 `run` checks everything before anything starts; all other actions only need the output directory.
 """
@@ -54,7 +54,7 @@ def _open(arguments: Namespace) -> BatchStore:
     except BatchNotFoundError as error:
         raise UsageError(str(error)) from error
     if store.shared_tasks is not None:
-        store.results.refresh()  # brings the copies in the output directory up to date
+        store.results.refresh()  # updates the copies in the output directory
     return store
 
 
@@ -181,7 +181,7 @@ def _print_plan(out: Path, selected: list[Item], options: BatchOptions) -> ExitC
 
 
 def _find_database(arguments: Namespace) -> str | None:
-    """None: a file in the output directory."""
+    """Return the database's address; None for a file in the output directory."""
     if arguments.store is not None or Path(arguments.output, "batch.sqlite").exists():
         return arguments.store  # type: ignore[no-any-return]
     return os.environ.get(STORE_VARIABLE)
@@ -224,7 +224,7 @@ async def _run_and_follow(
 
 
 async def _check_model(arguments: Namespace, options: BatchOptions) -> None:
-    """What every item would stumble over is told before anything starts. Raises UserError."""
+    """Check for problems that would affect every item before anything starts. Raises UserError."""
     from joey.app.sandbox import check_unattended_sandbox
     from joey.batch.items import Item
     from joey.batch.orders import Ceiling, build_task_options
@@ -251,7 +251,7 @@ def _print_differences(missing: tuple[str, ...], changed: tuple[str, ...]) -> No
 
 
 def choose_exit_code(statuses: list[ItemStatus]) -> ExitCode:
-    """The first that applies of 55, 75, 1 and 0."""
+    """Choose the first of 55, 75, 1 and 0 that applies."""
     from joey.batch.results import ItemStatus
 
     found = set(statuses)
@@ -284,7 +284,7 @@ def _show_status(arguments: Namespace) -> ExitCode:
 
 
 async def _watch(coordinator: Coordinator) -> ExitCode | None:
-    """The exit code if a signal ended it."""
+    """Watch the batch; return the exit code if a signal ended it."""
     from joey.cli.batch_views import show_batch_progress
 
     with run_until_signal() as interruption:

@@ -1,6 +1,6 @@
 """Argument parsers of `joey batch`, `joey worker` and `joey store`.
 
-A module of its own, which only these commands load.
+A separate module that only these commands load.
 """
 
 from __future__ import annotations

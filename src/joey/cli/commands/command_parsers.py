@@ -1,6 +1,6 @@
 """Argument parsers of the commands, built from one table each.
 
-They are apart from the commands, whose modules load the engine: `--help` must not wait for that.
+They are separate from the commands, whose modules load the engine: `--help` must not wait for that.
 """
 
 from __future__ import annotations

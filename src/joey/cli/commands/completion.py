@@ -1,12 +1,12 @@
 """`joey completion`: the completion script of a shell; `joey __complete` answers its requests.
 
-Candidates are read from the argument parsers: a new command or flag completes without another
-entry anywhere. The values of a flag or positional argument follow from its metavar; every metavar
-of the command line is in one of the tables here, and a test checks that.
+Candidates are read from the argument parsers: a new command or flag needs no other entry to
+complete. The values of a flag or positional argument follow from its metavar; every metavar of the
+command line is in one of the tables here, and a test checks that.
 
-An answer is a line that says whether file names fit (`none`, `files`, `folders`), then one line
-per candidate: the text to insert, a tab, a short description. The scripts always ask the `joey`
-on the `PATH`: the first word of the command line may be anything.
+An answer is a line that says whether file names fit (`none`, `files`, `folders`), then one line per
+candidate: the text to insert, a tab, a short description. The scripts always ask the `joey` on the
+`PATH`: the first word of the command line may be anything.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ def run_completion(arguments: Namespace) -> ExitCode:
 
 
 def print_completions(arguments: Sequence[str]) -> ExitCode:
-    """`SHELL WORD… LAST`; of bash the whole line, and the piece of it that it would replace."""
+    """Print completions for `SHELL WORD… LAST`; for bash, the whole line and the part of it to
+    replace."""
     shell, *words = arguments or ["zsh", ""]
     if shell == "bash":
         line, piece = (*words, "", "")[:2]
         words = split_command_line(line)[1:] or [""]
-        # Bash breaks words at `=` and `:`, and leaves the beginning of a word alone.
+        # Bash breaks words at `=` and `:` and keeps the part before.
         is_broken = any(each in words[-1] for each in _BASH_WORD_BREAKS)
         prefix = words[-1].removesuffix(piece) if is_broken else ""
         if piece and piece in _BASH_WORD_BREAKS:
@@ -62,7 +63,7 @@ def print_completions(arguments: Sequence[str]) -> ExitCode:
 
 
 def split_command_line(line: str) -> list[str]:
-    """A command line as the shell would split it, as far as it is written."""
+    """Split a possibly incomplete command line as the shell would."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -71,7 +72,7 @@ def split_command_line(line: str) -> list[str]:
         for word in lexer:
             found.append(word)
     except ValueError:
-        found.append(lexer.token)  # a quote is open: what is in it so far
+        found.append(lexer.token)  # an open quote: its content so far
         return found
     if not line or line[-1].isspace():
         found.append("")
@@ -94,7 +95,7 @@ class FileCompletion(StrEnum):
 
 
 class CompletionContext(Struct, frozen=True):
-    """Where a value is wanted, and what was written before."""
+    """The place of a wanted value, and the words before it."""
 
     metavar: str
     current_word: str
@@ -120,7 +121,7 @@ def _complete_setting_or_profile_values(context: CompletionContext) -> Described
 
 
 def _complete_removable_items(context: CompletionContext) -> DescribedValues:
-    """Of a list: those that are there can be removed."""
+    """Complete items that can be removed from a list setting."""
     if context.action_dest != "remove":
         return []
     return shell_completion.list_setting_items(context.previous_words[0], os.environ)
@@ -159,14 +160,14 @@ FREE_TEXT_METAVARS = frozenset(
 
 
 def find_values(context: CompletionContext) -> tuple[DescribedValues, FileCompletion]:
-    """What fits, and whether names of files do."""
+    """Return matching candidates, and whether file names fit."""
     if context.metavar in FILE_METAVARS:
         return [], FILE_METAVARS[context.metavar]
     find = VALUE_COMPLETERS.get(context.metavar)
     try:
         return (find(context) if find else []), FileCompletion.NONE
     except (UserError, OSError, IndexError, ValueError):
-        return [], FileCompletion.NONE  # the command itself will say what is wrong
+        return [], FileCompletion.NONE  # the command itself will report the error
 
 
 HELP_COMMAND = "help"
@@ -184,7 +185,7 @@ class CompletionResult(Struct, frozen=True):
 
 
 def complete_words(words: Sequence[str]) -> CompletionResult:
-    """`words` are those behind `joey`; the last is being written, and may be empty."""
+    """Complete a command line; `words` follow `joey`, and the last one is incomplete or empty."""
     *before, current = words or [""]
     if not before and not current.startswith("-"):
         help_command = CompletionCandidate(HELP_COMMAND, "the options of a command")
@@ -209,7 +210,7 @@ def complete_words(words: Sequence[str]) -> CompletionResult:
 
 
 class _CommandLineWalker:
-    """Through the words that are complete: which parser reads the next one, and what it wants."""
+    """Walks through the complete words: which parser reads the next one, and what it expects."""
 
     def __init__(self, words: Sequence[str]) -> None:
         first, rest = (words[0], words[1:]) if words and words[0] in COMMAND_NAMES else ("", words)
@@ -260,7 +261,7 @@ class _CommandLineWalker:
             self.pending_flag = action
 
     def iter_unused_flags(self, parser: argparse.ArgumentParser) -> Iterator[CompletionCandidate]:
-        """Those that may still be written, by their long names first."""
+        """Iterate over flags that may still follow, by their long names first."""
         for action in parser._actions:
             if action.help == argparse.SUPPRESS or not action.option_strings:
                 continue
@@ -279,7 +280,7 @@ def _complete_positional(
         ]
         return _filter_candidates(current, named)
     positionals = parser._get_positional_actions()
-    # A greedy one takes all that follow.
+    # A greedy one takes the rest.
     greedy = [each for each in positionals[-1:] if _is_greedy(each)]
     wanted = [*positionals[len(walk.positionals) :], *greedy]
     return _complete_value(walk, wanted[0], current) if wanted else CompletionResult()
@@ -322,7 +323,7 @@ def _list_commands() -> list[CompletionCandidate]:
 
 
 def _find_subparsers(parser: argparse.ArgumentParser) -> dict[str, Any] | None:
-    """The parsers of a command's actions; None where there are none."""
+    """Find the parsers of a command's actions; None if it has none."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)

@@ -79,14 +79,14 @@ def _print_settings(settings: SettingsAdmin, arguments: Namespace) -> None:
 
 
 def _list_profile_rows() -> list[_SettingRow]:
-    """What a task would talk to: of a profile, or of the environment."""
+    """List the profile that a task would use, or the environment's."""
     from joey.app.profiles import ProfileAdmin  # with the catalogue of providers
 
     admin = ProfileAdmin()
     try:
         facts = admin.describe_profile()
     except UserError:
-        return []  # nothing was chosen yet, or not enough: joey doctor tells
+        return []  # no complete model choice yet: joey doctor explains
     about = admin.find_config_key
     return [
         (f"profile.{fact.name}", fact.value, fact.origin, about(fact.name).description)

@@ -33,7 +33,7 @@ _INHERITED_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ")
 
 
 class DemoPolicy:
-    """Allows everything that the script asks for, which is known beforehand."""
+    """Allows everything that the script does, which is known beforehand."""
 
     name: str = AnsweredBy.DEMO
 
@@ -42,7 +42,7 @@ class DemoPolicy:
 
 
 class DemoDirectories(Struct, frozen=True):
-    """Where the demonstration leaves its files."""
+    """The directories where the demonstration leaves its files."""
 
     root: Path
 
@@ -60,7 +60,8 @@ def run_demo(arguments: Namespace) -> ExitCode:
 
 
 def _create_directories(keep: str | None) -> DemoDirectories:
-    """The folder of the task as the script expects it: a package.json and an empty `src`."""
+    """Create the directories of the demo: a package.json and an empty `src`, as the script
+    expects."""
     try:
         root = Path(keep).absolute() if keep else Path(tempfile.mkdtemp(prefix="joey-demo-"))
         directories = DemoDirectories(root)
@@ -114,7 +115,7 @@ async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> 
 
 
 def format_own_command() -> str:
-    """How the joey that runs is called from here."""
+    """Format the command line that starts this joey."""
     started = Path(sys.argv[0])
     if started.stem != "joey" or not started.exists():
         return f"{shlex.quote(sys.executable)} -m joey"
@@ -177,7 +178,7 @@ Then visit http://localhost:3000/hello to see the response."""
 
 
 class ScriptedReply(Struct, frozen=True):
-    """One reply of the model: words, and a call."""
+    """One reply of the scripted model: text and a call."""
 
     text: str
     tool: str
@@ -228,7 +229,7 @@ _XML_PARAMETER_NAMES = {"file_text": "content"}
 
 
 def build_turns(*, xml: bool, fast: bool) -> list[Turn]:
-    """The script for a model server: calls as such, or written into the text."""
+    """Build the script for a model server: native calls, or calls written into the text."""
     return [_build_turn(reply, xml=xml, fast=fast) for reply in SCRIPTED_REPLIES]
 
 

@@ -73,7 +73,7 @@ def run_doctor(arguments: Namespace) -> ExitCode:
 
 
 def run_checks(checks: Sequence[HealthCheck], *, fix: bool = False) -> list[Finding]:
-    """What every probe found, in the order of the probes."""
+    """Run all checks and return their findings in order."""
     with ThreadPoolExecutor(len(checks)) as threads:
         futures = [threads.submit(_run_check, check, fix) for check in checks]
         for done, _ in enumerate(as_completed(futures), 1):
@@ -84,7 +84,7 @@ def run_checks(checks: Sequence[HealthCheck], *, fix: bool = False) -> list[Find
         structs.replace(
             finding,
             name=check.name,
-            observation=redact(finding.observation),  # errors may repeat what they met
+            observation=redact(finding.observation),  # errors may quote their input
             advice=redact(finding.advice),
             applied_fixes=tuple(map(redact, finding.applied_fixes)),
         )

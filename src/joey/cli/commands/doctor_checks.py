@@ -1,6 +1,6 @@
 """Checks of `joey doctor`: the machine, the user's files, keys and profiles.
 
-Each check tries one thing and returns a finding; some can also repair what is safe to repair.
+Each check tests one thing and returns a finding; some can also make safe repairs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class FindingStatus(StrEnum):
 
 
 def resolve_current_directory() -> Path:
-    """The folder that joey would work in. Raises UserError."""
+    """Return the directory that joey would work in. Raises UserError."""
     try:
         return Path.cwd()
     except FileNotFoundError as error:
@@ -106,7 +106,7 @@ def check_bash() -> Finding:
 
 
 def check_ripgrep() -> Finding:
-    """Comes with joey; one that is installed otherwise does as well."""
+    """Check ripgrep, which comes with joey; another installed one works too."""
     bundled = Path(sys.executable).parent / "rg"
     path = str(bundled) if bundled.exists() else shutil.which("rg")
     if path is None:
@@ -134,7 +134,7 @@ def check_git() -> Finding:
 
 
 def check_sandbox() -> Finding:
-    """What confines commands, found out by running a hostile one."""
+    """Check the sandbox by running a hostile command in it."""
     report = detect_sandbox()
     reasons = "; ".join(
         f"{level}: {reason}" for level, reason in report.unavailable_reasons.items()
@@ -153,7 +153,7 @@ def check_sandbox() -> Finding:
 
 
 def _describe_network() -> str:
-    """What commands reach by the user's settings."""
+    """Describe the network access of commands by the user's settings."""
     try:
         return format_network(load_network_setting())
     except ConfigError:
@@ -175,7 +175,7 @@ def _read_first_output_line(command: list[str]) -> str:
     env = {"PATH": os.environ.get("PATH", os.defpath)}
     try:
         done = asyncio.run(run(command, timeout_s=5, max_output_bytes=_MAX_VERSION_BYTES, env=env))
-    except OSError:  # a timeout as well
+    except OSError:  # includes timeouts
         return ""
     return done.stdout.decode(errors="replace").partition("\n")[0]
 
@@ -186,7 +186,7 @@ _MAX_LISTED_ITEMS = 5
 
 
 def check_joey_home() -> Finding:
-    """The folder for tasks and settings must exist, or be possible, and be writable."""
+    """Check that the directory of tasks and settings exists, or can be created, and is writable."""
     home = _resolve_joey_home()
     for directory in (home, home / "tasks"):
         nearest = _find_existing_parent(directory)
@@ -278,7 +278,7 @@ def check_settings() -> Finding:
 
 
 def check_customizations() -> Finding:
-    """Modes, rules, commands and skills that count here."""
+    """Check the modes, rules, commands and skills that apply here."""
     try:
         customizations = open_customizations(resolve_current_directory())
         modes, warnings = customizations.modes, customizations.warnings
@@ -300,7 +300,7 @@ def check_mcp_servers() -> Finding:
 
 
 def check_hooks() -> Finding:
-    """Yours, and what this folder would add."""
+    """Check the user's hooks and those of this directory."""
     try:
         hooks, untrusted = list_active_hooks(resolve_current_directory())
     except UserError as error:
@@ -336,7 +336,7 @@ def _join_items(items: Sequence[str]) -> str:
 
 
 def check_api_keys() -> Finding:
-    """Names only: a key is never shown."""
+    """Check the API keys; only names are shown, never a key."""
     try:
         found = doctor.find_keys(os.environ)
     except ConfigError as error:
@@ -358,7 +358,7 @@ def _is_local_model_chosen() -> bool:
     try:
         return ProfileAdmin().is_local(load_current_options().profile.provider)
     except UserError:
-        return False  # the finding about the model tells
+        return False  # the model check reports it
 
 
 def check_profiles() -> Finding:

@@ -36,7 +36,7 @@ _AUTH_ERROR_STATUSES = (401, 403)
 
 
 def check_local_servers() -> Finding:
-    """Servers at their default addresses and at those of profiles, with what they tell."""
+    """Find servers at their default addresses and at those of profiles, with their facts."""
     reports = asyncio.run(inspect_local_servers(measure=True))
     if not reports:
         looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
@@ -109,7 +109,8 @@ def _collect_remarks(report: ServerReport) -> Iterator[str]:
 
 
 def check_model(*, is_online: bool = True) -> Finding:
-    """As for a task; where nothing chooses a model, one of a local server can be named."""
+    """Check the model as a task would choose it; if none is chosen, suggest one of a local
+    server."""
     try:
         options = load_current_options()
         profile = options.profile
@@ -153,7 +154,7 @@ def _offer_server(report: ServerReport) -> Finding:
 
 
 def check_connection() -> Finding:
-    """Name, connection, certificate, and an answer to the cheapest question there is."""
+    """Check name resolution, connection, certificate, and the answer to the cheapest request."""
     try:
         profile = load_current_options().profile
     except NoModelError:
@@ -174,7 +175,7 @@ def check_connection() -> Finding:
     took = f"in {(time.monotonic() - started) * 1000:.0f} ms{_describe_proxies()}"
     if silent is None:
         return _build_connection_finding(profile.provider, answer.status, took)
-    # Some servers know nothing but what a task sends them; others are at another address.
+    # Some servers only support the requests of a task; others are at another address.
     found = f"{profile.provider} answers, but does not list its models ({HTTP_NOT_FOUND}) {took}"
     advice = (
         f"It may still work: a task sends its requests to {remove_secrets(silent)}. If that fails,"
@@ -192,7 +193,7 @@ def _build_connection_finding(name: str, status: int, took: str) -> Finding:
         return report_warning(found, "The service is busy or has problems; try again later.")
     if 300 <= status < 400:
         return report_warning(found, "It redirects; set the base URL to the final address.")
-    # Some have no list of models to ask for; that they answer at all is what matters.
+    # Some have no list of models; any answer shows that they are reachable.
     return report_ok(f"{name} answers ({status}) {took}")
 
 

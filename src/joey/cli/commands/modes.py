@@ -89,7 +89,7 @@ def _format_grant(grant: Grant) -> str:
 
 
 def _to_json_fields(mode: Mode) -> dict[str, Any]:
-    """A mode as a file would write it."""
+    """Encode a mode in the format of a mode file."""
     fields: dict[str, Any] = {
         "slug": mode.slug,
         "name": mode.name,

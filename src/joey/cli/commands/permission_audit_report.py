@@ -1,8 +1,8 @@
-"""`joey permissions report`: decisions in earlier tasks, and those that other rules would make.
+"""`joey permissions report`: decisions in earlier tasks, and what other rules would decide.
 
-Everything that ever happened counts, also calls that were rewound later: the files they changed
-were changed. Calls that touch nothing but their task are left out. Imported late, because it loads
-the task store and the engine, which `explain` does not need.
+Everything that ever happened counts, also calls that were rewound later, since the files they
+changed were changed. Calls that only affect their task are left out. Imported late, because it
+loads the task store and the engine, which `explain` does not need.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _describe_call(call: AuditEntry) -> str:
 
 
 def _explain_decision(call: AuditEntry) -> str:
-    """By which rule, or whose answer."""
+    """Explain a decision: by which rule, or whose answer."""
     if call.decision != "ask":
         return to_one_line(f"by {call.rule}", _MAX_CELL_CHARS)
     refused = f", refused by {call.rule}" if call.rule else ""
@@ -173,7 +173,7 @@ CallOutcome = Literal["ran", "failed", "rejected", "refused", "unfinished"]
 
 
 class AuditEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One call and what became of it."""
+    """One call and its outcome."""
 
     ts: int
     tool: str
@@ -195,7 +195,7 @@ class AuditEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ReplayableEntry(Struct, frozen=True):
-    """The same, with what it takes to decide about it again."""
+    """The same, with what is needed to decide it again."""
 
     entry: AuditEntry
     call: ToolCall
@@ -203,7 +203,7 @@ class ReplayableEntry(Struct, frozen=True):
 
 
 class _CallRecord:
-    """A call while its records are read."""
+    """A call while its records are being read."""
 
     def __init__(self, call: ToolCall, mode: str) -> None:
         self.call = call
@@ -218,7 +218,7 @@ class _CallRecord:
 
 
 def build_audit(records: Iterable[ev.Record]) -> list[ReplayableEntry]:
-    """The calls of a task on which something was decided, in their order."""
+    """Return the calls of a task that were decided on, in order."""
     calls: dict[str, _CallRecord] = {}
     calls_by_ask_ts: dict[int, _CallRecord] = {}
     completion: _CallRecord | None = None
@@ -420,7 +420,7 @@ class PermissionAudit:
     def _open_explainer(
         self, workspace: str, mode: str, flags: PermissionFlags
     ) -> PermissionExplainer | None:
-        """None where the folder is gone, or cannot be looked at."""
+        """Open an explainer; None if the directory is gone or cannot be read."""
         key = (workspace, mode)
         if key not in self._explainers:
             try:
@@ -436,7 +436,8 @@ def _build_external_claims(each: ReplayableEntry) -> tuple[Claim, ...]:
     row = decode_row(each.row_text)
     kind = row.get("type") or row.get("tool")
     if kind in ("use_mcp_tool", "access_mcp_resource"):
-        # Whether its server had it on a list is not recorded; what ran by a rule had leave.
+        # Whether its server allow-listed the tool is not recorded; a call that ran by a rule was
+        # allowed.
         listed = kind == "access_mcp_resource" or each.entry.decision == "allow"
         return (Claim(Access.MCP, subject=each.entry.subject, is_always_allowed=listed),)
     if kind == "customTool":

@@ -73,7 +73,7 @@ async def _print_explanation(explainer: PermissionExplainer, arguments: Namespac
 async def _find_missing_rules(
     explainer: PermissionExplainer, explained: PermissionExplanation, arguments: Namespace
 ) -> list[str]:
-    """The rules with which a command would run unasked."""
+    """Find the rules with which a command would run without approval."""
     if not explained.commands or explained.decision != "ask":
         return []
     line = " ".join(arguments.command_line)
@@ -88,7 +88,7 @@ async def _find_missing_rules(
 def _describe_explanation(
     explained: PermissionExplanation, parts: list[PermissionExplanation]
 ) -> Iterator[str]:
-    """Lines for a user."""
+    """Format an explanation as lines for a user."""
     said = colour(explained.decision, _DECISION_ANSI_COLOURS[explained.decision])
     yield f"{said}: {sanitize(explained.reason)}"
     if explained.protected and explained.decision == "ask":
@@ -112,7 +112,8 @@ async def _answer_json_questions(explainer: PermissionExplainer, questions: IO[b
 
 
 def _iter_lines(source: IO[bytes]) -> Iterator[bytes]:
-    """Lines without the blank ones; of one that is too long, the beginning, which is no JSON."""
+    """Iterate over non-blank lines; one that is too long is truncated, which makes it invalid
+    JSON."""
     while line := source.readline(MAX_QUESTION_LINE_BYTES):
         cut = line
         while not cut.endswith(b"\n") and (cut := source.readline(MAX_QUESTION_LINE_BYTES)):

@@ -1,6 +1,6 @@
 """`joey profiles`: named ways to reach a model.
 
-Keys are typed without echo, or come through a pipe; never from the command line.
+Keys are typed without echo or piped in, never given on the command line.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
 
 
 def _describe_price(arguments: Namespace) -> str:
-    """Of the model of a new profile; empty where it names none or the price is not known."""
+    """Describe the price of a new profile's model; empty if it names none or the price is
+    unknown."""
     if not arguments.model:
         return ""
     from joey.app.models import find_prices  # with the clients of all services
@@ -135,7 +136,7 @@ def _describe_price(arguments: Namespace) -> str:
 
 
 def _obtain_api_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
-    """Asked for, or piped in, where the provider takes one; an empty pipe stands for none."""
+    """Obtain an API key by prompt or pipe if the provider uses one; an empty pipe means none."""
     provider = arguments.provider
     if arguments.key:
         return _read_api_key(provider)
@@ -169,7 +170,7 @@ def _set_value(admin: ProfileAdmin, arguments: Namespace) -> None:
 
 def _remove_profile(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
     if arguments.name not in admin.list_profiles():
-        admin.remove(arguments.name)  # says which ones there are
+        admin.remove(arguments.name)  # lists those that exist
     question = f"Remove the profile {arguments.name}, with its key?"
     if not arguments.yes and not confirm(question, "add -y to remove it"):
         _print_message("nothing was removed")
@@ -184,7 +185,8 @@ def _remove_profile(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
 
 
 def _read_api_key(whose: str) -> str:
-    """From the terminal, unseen; else the first line of stdin. Raises UsageError: nothing came."""
+    """Read a key from the terminal without echo, or the first line of stdin. Raises UsageError if
+    it is empty."""
     if sys.stdin.isatty():
         import getpass
 

@@ -84,7 +84,7 @@ def _to_json_fields(preview: PromptPreview) -> dict[str, Any]:
 
 
 def _list_sizes(preview: PromptPreview) -> list[dict[str, Any]]:
-    """The tokens of each section and tool, estimated from their characters."""
+    """List the estimated tokens of each section and tool."""
     sections = [
         ("section", to_one_line(title, _MAX_TITLE_CHARS), text)
         for title, text in split_sections(preview.system)

@@ -1,4 +1,4 @@
-"""`joey proxy`: recording of what AI clients send to models, and of what they get back."""
+"""`joey proxy`: record the requests of AI clients to models, and the replies."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def _record_until_stopped(arguments: Namespace) -> ExitCode:
 
 
 async def _record_program(arguments: Namespace) -> int:
-    """Run a program with its requests recorded; its exit code."""
+    """Run a program with its requests recorded; return its exit code."""
     arguments.anthropic = arguments.anthropic or os.environ.get(ANTHROPIC_URL_VARIABLE)
     arguments.openai = arguments.openai or os.environ.get(OPENAI_URL_VARIABLE)
     async with _open_proxy(arguments, arguments.port or 0) as proxy:
@@ -107,7 +107,7 @@ async def _run_program(command: list[str], env: dict[str, str]) -> int:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{command[0]} cannot be started: {reason}") from error
     loop = asyncio.get_running_loop()
-    # The terminal sends Ctrl-C to the program as well, which decides what it means.
+    # The terminal sends Ctrl-C to the program as well, which decides how to react.
     loop.add_signal_handler(signal.SIGINT, lambda: None)
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, program.send_signal, number)
@@ -159,7 +159,7 @@ def _report_failure(reason: str) -> None:
 
 
 def _open_existing_book(arguments: Namespace) -> Book:
-    """The book to read. Raises UsageError: the file that `--db` names is not there."""
+    """Open the book for reading. Raises UsageError if the file of `--db` does not exist."""
     path = _find_book(arguments)
     if arguments.db and not path.exists():
         raise UsageError(

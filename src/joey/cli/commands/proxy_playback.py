@@ -78,7 +78,7 @@ def load_session(recordings: Recordings, arguments: Namespace) -> Fixture:
 
 
 def serve_fixture(fixture: Fixture | None, arguments: Namespace) -> ExitCode:
-    """Play a fixture, or the one in the file that was named, until Ctrl-C."""
+    """Play a fixture by name, or from a file, until Ctrl-C."""
     fixture = load_fixture(Path(arguments.name)) if fixture is None else fixture
     redact = collect_all_secrets().redact
     playback = Playback(fixture, redact, is_loose=arguments.loose)

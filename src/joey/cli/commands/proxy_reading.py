@@ -1,4 +1,4 @@
-"""`joey proxy list`, `show`, `diff` and `report`: reading of what the proxy recorded."""
+"""`joey proxy list`, `show`, `diff` and `report`: read what the proxy recorded."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _describe_nothing(recordings: Recordings, arguments: Namespace) -> str:
 def _align_columns(
     heading: tuple[str, ...], rows: Sequence[tuple[str, ...]], numeric: frozenset[int]
 ) -> list[str]:
-    """For a user with numbers to the right; for a pipe values with tabs between them."""
+    """Align columns for a terminal, numbers to the right; for a pipe, separate values with tabs."""
     if get_terminal_width(sys.stdout) is None:
         return format_columns(heading, rows)
     first, *rest = _align_right([heading, *rows], numeric)
@@ -182,7 +182,7 @@ def _format_turns(recordings: Recordings, turns: list[RecordedTurn]) -> list[str
 def _iter_parts(
     recordings: Recordings, turn: RecordedTurn, arguments: Namespace
 ) -> Iterator[list[str]]:
-    """What the flags ask for, else facts, the new messages and the reply."""
+    """Iterate over the parts that flags select, by default facts, new messages and the reply."""
     exchange = recordings.exchange(turn)
     request = recordings.request(turn)
     chosen = ("system", "tools", "blocks", "request", "response", "timing")

@@ -65,8 +65,8 @@ def _build_options(arguments: Namespace) -> ServeOptions:
 
 
 def _print_address(listening: RunningServer) -> None:
-    """The first line of stdout is the link: a program that started the server reads the token from
-    it, a user's holds a code that works once."""
+    """Print the link as the first line of stdout: for a program with the token, for a user with a
+    code that works once."""
     is_terminal = sys.stdout.isatty()
     print(listening.browser_url if is_terminal else listening.program_url, flush=True)
     listening.connections.login_code.on_used = lambda: print(

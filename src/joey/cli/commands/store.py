@@ -1,4 +1,4 @@
-"""`joey store`: the Postgres database in which the hosts of a cluster keep tasks."""
+"""`joey store`: manage the Postgres database in which the hosts of a cluster keep tasks."""
 
 from __future__ import annotations
 

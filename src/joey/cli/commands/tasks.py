@@ -1,7 +1,7 @@
 """`joey tasks`: list, search, show, export and delete stored tasks.
 
-Importing, rewinding and forking are in modules of their own, imported late because of what they
-load. Nothing is deleted that was not named and confirmed.
+Importing, rewinding and forking are in separate modules, imported late because of what they load.
+Only tasks that were named and confirmed are deleted.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run_tasks(arguments: Namespace) -> ExitCode:
             case "delete":
                 return delete_tasks(store, index, arguments)
             case "rewind" | "fork":
-                # They open an engine, which takes its time to load.
+                # They open an engine, which is slow to load.
                 from joey.cli.commands.tasks_rewind import fork_task, rewind_task
 
                 revise = fork_task if arguments.action == "fork" else rewind_task
@@ -80,7 +80,7 @@ def run_tasks(arguments: Namespace) -> ExitCode:
 
 
 def _print_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    """Those of a folder, or of all; of a search, with the snippets that were found."""
+    """Print the tasks of a directory, or all; for a search, with the matching snippets."""
     text = " ".join(arguments.query) if arguments.action == "search" else None
     if text is not None and not any(char.isalnum() for char in text):
         raise UsageError(f"there is no word in {text!r} to search for")
@@ -143,7 +143,8 @@ _MIN_TASKS_FOR_PROGRESS = 200
 
 @contextmanager
 def open_index() -> Iterator[TaskIndex]:
-    """The index of tasks; a user sees how it is filled, and hears what was wrong with it."""
+    """Open the index of tasks, with progress for a user while it is filled, and warnings about
+    damage."""
     from joey.app import open_task_index
 
     def show(done: int, total: int) -> None:
@@ -178,7 +179,7 @@ def _add_snippets(
 
 
 def format_search_results_tsv(found: Sequence[FoundTask], store: Store) -> list[str]:
-    """Id, time, status, folder, title and snippet, with tabs between them."""
+    """Format results as TSV: id, time, status, directory, title and snippet."""
     lines: list[str] = []
     for each in found:
         task = each.task
@@ -194,7 +195,7 @@ def strip_highlights(snippet: str) -> str:
 
 
 def render_highlights(snippet: str, width: int) -> str:
-    """On one line of a terminal, the found text bright."""
+    """Render a snippet on one line of a terminal, with the matches highlighted."""
     line, remaining = "", width
     for piece in _HIGHLIGHT_RE.split(" ".join(snippet.split())):
         is_found = piece.startswith(HIGHLIGHT_MARKS[0])
@@ -207,8 +208,8 @@ def render_highlights(snippet: str, width: int) -> str:
 
 
 def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
-    """Secrets are left out: fields of that name, keys in use, and what looks like one. Raises
-    UsageError: it cannot be written there."""
+    """Export a task without secrets: fields with such names, keys in use, and text that looks like
+    one. Raises UsageError if the target is not writable."""
     task = find_indexed_task(index, arguments.id)
     if arguments.format == "roo":
         _export_roo_directory(store, task, arguments)
@@ -221,8 +222,8 @@ def export_task(store: Store, index: TaskIndex, arguments: Namespace) -> None:
 
 
 def export_markdown(store: Store, index: TaskIndex, task_id: str, path: Path) -> None:
-    """A task as a document, in the place of an earlier one of it. Raises UsageError: it cannot be
-    written there."""
+    """Export a task as a Markdown document, replacing an earlier export of it. Raises UsageError if
+    the target is not writable."""
     task = find_indexed_task(index, task_id)
     _write_file(_build_redacted_document(store, index, task, "markdown"), path, force=True)
 
@@ -270,8 +271,8 @@ def _export_roo_directory(store: Store, task: TaskMetadata, arguments: Namespace
 
 
 def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCode:
-    """The task, and its subtasks where that was asked for. Raises StoreError: one of them is open,
-    or is not joey's to delete; those named before are gone."""
+    """Delete tasks, with their subtasks if asked. Raises StoreError if one is open or not joey's to
+    delete; those named before it are already deleted."""
     import asyncio
 
     from joey.app.features import remove_worktree
@@ -286,8 +287,8 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     if not arguments.yes and not confirm("Delete for good?", "agree with --yes", lines):
         print("nothing was deleted", file=sys.stderr)
         return ExitCode.NEEDS_USER
-    # Open ones first: they refuse, while everything is still there. Subtasks before their parent,
-    # which keeps naming those that are left when something goes wrong.
+    # Open ones first, so that they fail while everything still exists. Subtasks before their
+    # parent, which keeps naming those that are left when something goes wrong.
     locked = [each for each in doomed if is_locked(each, store)]
     for each in (*locked, *(each for each in reversed(doomed) if each not in locked)):
         store.delete(each.id)

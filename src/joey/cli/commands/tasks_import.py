@@ -29,12 +29,12 @@ _MAX_LISTED_PROBLEMS = 10
 
 
 def import_tasks(arguments: Namespace) -> ExitCode:
-    """Damaged tasks are told, and do not keep the others back."""
+    """Import tasks; damaged ones are reported and do not block the others."""
     if not arguments.paths and not arguments.roo:
         raise UsageError("name the tasks to import: a PATH, or --roo for all on this machine")
     exchange = TaskExchange()
     found = exchange.find_tasks([Path(path) for path in arguments.paths], everywhere=arguments.roo)
-    # What is wrong with a task is told in the table; the details are for --debug.
+    # The table names the problem of a task; details are shown with --debug.
     logging.getLogger("joey.storage").addHandler(logging.NullHandler())
     selected = _filter_tasks(found, arguments)
     candidates: list[ImportCandidate] = []
@@ -80,7 +80,7 @@ def _import_task(
 
 
 def _format_candidates(candidates: Sequence[ImportCandidate], width: int | None) -> list[str]:
-    """A line for each task, under the place that it is in."""
+    """Format a line for each task, grouped by directory."""
     lines = format_table(
         [_COLUMN_HEADINGS, *map(_format_cells, candidates)], width, fixed_columns={1, 2, 3, 4}
     )

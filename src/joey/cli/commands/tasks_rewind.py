@@ -1,4 +1,5 @@
-"""`joey tasks rewind` and `joey tasks fork`: back to an earlier message, in place or in a copy."""
+"""`joey tasks rewind` and `joey tasks fork`: return to an earlier message, in place or in a
+copy."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ async def _run_rewind(metadata: TaskMetadata, arguments: Namespace) -> ExitCode:
 def _resolve_target(
     task: Task, rows: list[dict[str, Any]], arguments: Namespace
 ) -> tuple[int | None, bool]:
-    """The row to go back to, and whether it stays; no row where a rewind is undone."""
+    """Return the row to rewind to, and whether it is kept; no row if a rewind is undone."""
     if arguments.undo:
         return None, True
     if arguments.message:
@@ -108,7 +109,8 @@ def _resolve_target(
 
 
 def _find_problem(task: Task, changes: RewindPreview, arguments: Namespace) -> str:
-    """Why nothing is restored. A user who is asked sees the protected files among the others."""
+    """Return why nothing is restored. A user who is asked sees the protected files among the
+    others."""
     if changes.conflicting_paths and not arguments.force:
         return _CONFLICT_MESSAGE
     if not arguments.yes or task.settings.always_allow_write_protected:

@@ -1,4 +1,4 @@
-"""`joey trust`: the programs that a workspace would run, shown to the user who decides."""
+"""`joey trust`: show the programs that a workspace would run, and ask the user to trust them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run_trust(arguments: Namespace) -> ExitCode:
 
 
 def offer_trust(workspace: Path) -> None:
-    """Ask once, before a conversation begins; a no goes on without."""
+    """Ask once, before a conversation begins; after a no, continue without them."""
     trust = _load_trust(workspace)
     missing = () if trust is None else trust.untrusted_items
     if trust is None or all(item.needs_trust_only_unattended for item in missing):
@@ -57,7 +57,8 @@ def offer_trust(workspace: Path) -> None:
 
 
 def describe_untrusted(workspace: Path) -> str:
-    """A line for those who cannot be asked; empty when all is well."""
+    """Describe what is not trusted in one line, for runs without a user; empty if there is
+    nothing."""
     try:
         trust = _load_trust(workspace)
         missing = () if trust is None else trust.untrusted_items
@@ -71,7 +72,7 @@ def describe_untrusted(workspace: Path) -> str:
 
 
 def _load_trust(workspace: Path) -> WorkspaceTrust | None:
-    """None where nothing is wanted; most folders bring nothing along."""
+    """Load the trust state; None if the directory would run nothing, as most."""
     try:
         trust = WorkspaceTrust(workspace)
     except OSError as error:

@@ -32,7 +32,7 @@ def run_worker(arguments: Namespace) -> ExitCode:
     logging.getLogger("joey").setLevel(logging.DEBUG if arguments.debug else logging.INFO)
     code = asyncio.run(_work(arguments))
     sys.stderr.flush()
-    # Threads of the queue may still wait for the next poll, and hold nothing that matters.
+    # Threads of the queue may still wait for the next poll, but hold no resources.
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""`--output-dir`: the files about a run that other programs read."""
+"""`--output-dir`: files about a run for other programs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ PATCH_FILE, JOURNAL_FILE = "patch.diff", "journal.jsonl"
 
 
 class RunDirectory:
-    """Writes events as they happen, and everything else when the run is over."""
+    """Writes events as they happen, and the other files at the end of the run."""
 
     def __init__(self, directory: str, output: RunOutput) -> None:
-        """`output` is what goes to stdout. Raises UsageError: it cannot be written to."""
+        """`output` is what goes to stdout. Raises UsageError if the directory is not writable."""
         self._output = output
         self._directory = Path(directory)
         self._encoder = StreamJsonEncoder()
@@ -55,8 +55,8 @@ class RunDirectory:
         self._write_lines(self._encoder.encode(event))
 
     async def save_task(self, engine: Engine, task: Task, since: int) -> str:
-        """The journal, and the changes of the files after this record. Why there is no patch, if
-        there is none."""
+        """Save the journal, and the file changes after this record. Return why there is no patch,
+        if there is none."""
         records = await asyncio.to_thread(engine.store.read_records, task.id)
         self._write(JOURNAL_FILE, b"".join(msgspec.json.encode(each) + b"\n" for each in records))
         try:
@@ -84,6 +84,6 @@ class RunDirectory:
             file.write(data)
 
     def _open(self, name: str) -> BinaryIO:
-        """For the user alone: a conversation may hold secrets."""
+        """Open a file readable only by the user: a conversation may hold secrets."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         return os.fdopen(os.open(self._directory / name, flags, 0o600), "wb", buffering=0)

@@ -28,7 +28,7 @@ _BOUNDARY_ADVICE = {
 def describe_refusals(
     refused: Sequence[AskOpened], settings: Settings, *, yes: bool = False
 ) -> list[str]:
-    """Lines for the user; `yes`: everything was allowed, as far as a flag can."""
+    """Describe refusals for the user; `yes`: everything was allowed, as far as a flag can."""
     calls = (describe_call(ask) for ask in refused)
     lines = ["joey: not done, because nobody was there to allow it:"]
     lines += (f"  {call}" for call in dict.fromkeys(calls))
@@ -42,8 +42,8 @@ def describe_refusals(
 
 
 def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:
-    """It lies beyond the boundary of the run; or a project is stricter than the flag, on purpose
-    or because its file is broken."""
+    """Explain a refusal despite `-y`: the target is outside the run's boundary, or the project is
+    stricter than the flag, on purpose or because its file is broken."""
     if beyond := _format_boundary_advice(refused):
         return f"{beyond}; without -p, joey asks"
     off = dict.fromkeys(f"{each} is off" for ask in refused for each in _list_settings_off(ask))
@@ -57,7 +57,7 @@ def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:
 
 
 def _format_boundary_advice(refused: Sequence[AskOpened]) -> str:
-    """What allows that which lies beyond the boundary of the run; empty where nothing does."""
+    """Name what allows a target outside the run's boundary; empty if nothing does."""
     beyond: set[str] = set()
     for ask in refused:
         off = _list_settings_off(ask)
@@ -68,7 +68,7 @@ def _format_boundary_advice(refused: Sequence[AskOpened]) -> str:
 
 
 def suggest_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:
-    """The flags that allow as much of this as rules can, and no more."""
+    """Suggest the flags that allow exactly these calls, as far as rules can."""
     flags: list[str] = []
     for ask in refused:
         flags += _suggest_flags_for_ask(ask, settings) or ()
@@ -83,7 +83,7 @@ def _describe_coverage(refused: Sequence[AskOpened], settings: Settings) -> str:
 
 
 def _suggest_flags_for_ask(ask: AskOpened, settings: Settings) -> list[str] | None:
-    """None when no flag but `-y` would help."""
+    """Suggest flags for one question; None if no flag but `-y` would help."""
     if ask.tool == COMMAND_TOOL_NAME:
         rules = find_missing_rules(ask.text, settings)
         is_fixed_by_rule = any(
@@ -105,7 +105,7 @@ def _list_settings_off(ask: AskOpened) -> list[str]:
 
 
 def find_missing_rules(line: str, settings: Settings) -> list[str] | None:
-    """The rules that a command line lacks to be allowed; None when no rule would do."""
+    """Find the rules that would allow a command line; None if no rule would."""
     commands = parse_plain_commands(line)
     if commands is None:
         return None
@@ -113,13 +113,13 @@ def find_missing_rules(line: str, settings: Settings) -> list[str] | None:
     found = [rule for rule in dict.fromkeys(rules) if rule]
     if None in rules or not _is_command_allowed(line, found, settings):
         return None
-    # Where rules allow all of it already, it is commands as such that are switched off.
+    # If rules already allow all of it, commands are switched off altogether.
     return found or list(dict.fromkeys(shlex.quote(argv[0]) for argv in commands))
 
 
 def _find_allowing_rule(argv: Words, settings: Settings) -> str | None:
-    """A rule that allows a command: the program alone where it only reads, else all the words. ""
-    when it has one, None when there is none."""
+    """Find a rule that allows a command: the program alone if it only reads, else all words. "" if
+    one exists, None if there can be none."""
     line = shlex.join(argv)
     rules = ["", shlex.quote(argv[0]), line] if is_read_only(argv, 1) else ["", line]
     found = (rule for rule in rules if _is_command_allowed(line, [rule] if rule else [], settings))

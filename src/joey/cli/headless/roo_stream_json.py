@@ -1,10 +1,10 @@
 """Events as lines of JSON, in the `stream-json` format of Roo's command line.
 
-A message that grows is sent in pieces: each line holds the new part, and the last line of an id
-has ``done: true`` and the whole content, so that a reader may ignore all others. Lines about
-attempts and bookkeeping are left out, as in Roo. Some things are sent that Roo leaves out: the
-results of all tools, the ids and arguments of calls as the model made them, and on the last line
-why a run ended and what all of it cost.
+A growing message is sent in pieces: each line holds the new part, and the last line of an id has
+``done: true`` and the whole content, so a reader may ignore all others. Lines about attempts and
+bookkeeping are left out, as in Roo. Unlike Roo, joey also sends the results of all tools, the ids
+and arguments of calls as the model made them, and on the last line why a run ended and what all of
+it cost.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def build_init_line(
 
 
 def build_result_line(run: RunResult, last_text: str) -> JsonLine:
-    """The last line. Without a presented result, the assistant's latest words stand in for it."""
+    """Build the last line. Without a presented result, it holds the assistant's latest text."""
     line: JsonLine = {
         "type": "result",
         "done": True,
@@ -136,14 +136,14 @@ def build_result_line(run: RunResult, last_text: str) -> JsonLine:
 
 
 def build_error_lines(run: RunResult) -> list[JsonLine]:
-    """What stands before the last line of a run that failed."""
+    """Build the lines before the last line of a failed run."""
     if not run.reason or run.outcome_code in (RunResultCode.ABORTED, RunResultCode.NEEDS_USER):
         return []
     return [{"type": "error", "content": run.reason, "done": True}]
 
 
 class StreamJsonEncoder:
-    """Turns events into lines. Keeps only what is open."""
+    """Turns events into lines; keeps only unfinished messages."""
 
     def __init__(self) -> None:
         self._open_row_types: dict[int, str] = {}
@@ -236,7 +236,7 @@ class StreamJsonEncoder:
                     self._reply_calls[call.id] = (placed.ts, call)
 
     def _encode_tool_use(self, event: ev.ToolStarted | ev.AskOpened, tool: str) -> JsonLine:
-        """A call that is complete: as the model made it, and as Roo's rows tell it."""
+        """Encode a complete call: as the model made it, and as Roo's rows show it."""
         call_id = event.call_id or ""
         self._streaming_call_ids.pop(event.ts, None)
         if get_summary(event).is_mcp:
@@ -258,7 +258,8 @@ class StreamJsonEncoder:
         return _build_tool_use_line(event, _select_tool_subtype(tool), use)
 
     def _encode_unannounced_tool_use(self, event: ev.ToolFinished) -> JsonLine:
-        """A call without a row: it was refused, skipped or wrong, or spoke to the user."""
+        """Encode a call without a row: it was refused, skipped or invalid, or addressed the
+        user."""
         ts, call = self._reply_calls.get(event.call_id, (event.row_ts or event.ts, None))
         self._emitted_tool_names[event.call_id] = _ROO_TOOL_NAMES.get(event.tool, event.tool)
         use = _build_tool_names(self._emitted_tool_names[event.call_id], event.tool)
@@ -290,7 +291,7 @@ class StreamJsonEncoder:
         return {**line, "tool_result": result}
 
     def _encode_tool_result(self, event: ev.ToolFinished) -> JsonLine:
-        """The end of a call; of a command, under the id that its output was told with."""
+        """Encode the end of a call; for a command, under the id of its output."""
         name = self._emitted_tool_names.get(event.call_id) or _ROO_TOOL_NAMES.get(
             event.tool, event.tool
         )
@@ -347,7 +348,8 @@ def _build_tool_use_line(
 
 
 def _build_mcp_tool_use(tool: str, text: str) -> JsonLine:
-    """Roo's `input` is the row as text; beside it stands what one would look for in there."""
+    """Build the entry of an MCP call. Roo's `input` is the row as text; its parts are added as
+    fields."""
     row = _parse_row_text(text)
     named = _build_tool_names(_MCP_TOOL_NAME, tool or str(row.get("type") or _MCP_TOOL_NAME))
     use: JsonLine = {**named, "input": {"raw": text}, "server": row.get("serverName", "")}
@@ -358,7 +360,7 @@ def _build_mcp_tool_use(tool: str, text: str) -> JsonLine:
 
 
 def _build_tool_names(name: str | None, tool: str) -> JsonLine:
-    """`name` is Roo's and is left out while it is not known; `tool` is what the model called."""
+    """Build the names of a tool: Roo's `name`, left out while unknown, and the model's `tool`."""
     return {"tool": tool} if name is None else {"name": name, "tool": tool}
 
 

@@ -1,6 +1,6 @@
 """`joey -p`: one task without a user, its result, and the output formats of the result.
 
-A run always ends with a result and an exit code (D12).
+A run always ends with a result and an exit code.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _ERROR_RESULT_CODES = {
 
 
 def run_headless(arguments: Namespace) -> ExitCode:
-    """Run the task that the flags describe, and say how it went."""
+    """Run the task that the flags describe, and return its exit code."""
     output: RunOutput = OUTPUT_CLASSES[arguments.output_format]()
     directory = None
     try:
@@ -120,7 +120,7 @@ async def _run_task(
                 progress.print_note(f"joey: {note}")
             since = 0
             if arguments.continue_ or arguments.resume:
-                # It has said much before; only this run is told.
+                # Only the output of this run is shown, not that of earlier ones.
                 since = task.bus.last_seq
                 progress.print_note(f"joey: continuing task {task.id}")
             try:
@@ -144,7 +144,7 @@ async def _run_task(
 async def _serve_ipc_if_wanted(
     engine: Engine, arguments: Namespace, progress: LineWriter
 ) -> AsyncIterator[Callable[[Task], None]]:
-    """Roo's IPC socket, where its variable names one; what to give the task to."""
+    """Serve Roo's IPC socket if its variable is set; yield a function that takes the task."""
     if not os.environ.get(IPC_SOCKET_VARIABLE):
         yield lambda _: None
         return
@@ -157,10 +157,11 @@ async def _serve_ipc_if_wanted(
 def _print_refusals(
     run: RunResult, policy: Unattended, task: Task, arguments: Namespace, progress: LineWriter
 ) -> int:
-    """What was refused, and the flags that would have allowed it; how many calls that were."""
+    """Print refused calls and the flags that would have allowed them; return how many there
+    were."""
     if run.outcome_code != RunResultCode.NEEDS_USER:
         return 0
-    # It judges commands anew, and most runs end otherwise.
+    # Loaded late: it judges commands again, and most runs have no refusals.
     from joey.cli.headless.refusal_advice import describe_refusals
 
     refused = policy.refused_asks
@@ -170,7 +171,7 @@ def _print_refusals(
 
 
 def _list_opening_notes(task: Task, arguments: Namespace) -> Iterator[str]:
-    """What a user should know before the answer comes: where it goes, what it may cost."""
+    """List notes to print before the answer: where prompts are sent, and what the run may cost."""
     model = task.provider.model
     notes = (
         describe_endpoint(task.runtime.route.provider, task.runtime.base_url),
@@ -203,7 +204,7 @@ def _print_summary(
     policy: Unattended,
     arguments: Namespace,
 ) -> None:
-    """The last lines on standard error: what went wrong, what to do, what it cost."""
+    """Print the last lines on standard error: errors, advice, cost."""
     refused_count = _print_refusals(run, policy, task, arguments, progress)
     failed = task.recorder.projection.completion_facts.failed_at_result
     is_stored = not arguments.ephemeral
@@ -229,8 +230,8 @@ def _print_summary(
 def build_result(
     task: Task, ending: Ending, *, refused: bool, signal: ExitCode | None = None
 ) -> RunResult:
-    """`refused`: something was not done because nobody was there to allow it; `signal`: what
-    stopped it, if one did."""
+    """Build the result; `refused`: something was not done because no user was there to allow it;
+    `signal`: the signal that stopped it, if any."""
     run = RunResult(
         exit_code=outcome_to_exit_code(ending, refused=refused),
         outcome_code=RunResultCode.COMPLETED,
@@ -272,7 +273,7 @@ def build_interrupted_result(code: ExitCode, task_id: str = "") -> RunResult:
 
 
 def build_error_result(error: UserError) -> RunResult:
-    """The result of a run that could not even come to an end."""
+    """Build the result of a run that failed to start or complete."""
     exit_code = error_to_exit_code(error)
     code = _ERROR_RESULT_CODES.get(exit_code, RunResultCode.FAILED)
     return RunResult(exit_code=exit_code, outcome_code=code, reason=str(error))
@@ -284,12 +285,11 @@ class RunOutput(Protocol):
     def handle(self, event: Event) -> None: ...
 
     def finish(self, run: RunResult) -> None:
-        """Say the last word."""
+        """Write the final output."""
 
 
 class TextOutput:
-    """What the model presented; nothing when there is no result. What joey adds to it goes to
-    stderr."""
+    """Prints the presented result, or nothing. joey's own additions go to stderr."""
 
     def begin(self, task_id: str) -> None:
         pass
@@ -307,7 +307,7 @@ class TextOutput:
 
 
 class JsonOutput:
-    """One object at the end, with every message that was completed."""
+    """Prints one object at the end, with every completed message."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
@@ -334,7 +334,7 @@ class JsonOutput:
 
 
 class StreamJsonOutput:
-    """One object per line, as things happen."""
+    """Prints one object per line, as events happen."""
 
     def __init__(self) -> None:
         self._encoder = StreamJsonEncoder()

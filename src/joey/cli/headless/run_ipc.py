@@ -1,6 +1,6 @@
 """Roo's IPC socket during a run: programs follow the task of `joey -p`, send to it and cancel it.
 
-A module of its own because it loads the server, and few runs have a socket.
+A separate module because it loads the server, and few runs have a socket.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from joey.server.ipc import serve_ipc
 async def serve_run(
     engine: Engine, arguments: Namespace, warn: Callable[[str], None]
 ) -> AsyncIterator[Callable[[Task], None]]:
-    """While inside, clients of the socket are told of the task that is given to the result. A
-    socket that cannot be made is a warning: the run does without."""
+    """Serve clients of the socket; yield a function that takes the task. If the socket cannot be
+    created, warn and run without it."""
     hub = ServerHub(
         engine, engine.store, Application(workspace=resolve_workspace_argument(arguments))
     )

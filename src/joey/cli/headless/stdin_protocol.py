@@ -62,7 +62,7 @@ class StdinCommand(Struct, frozen=True, rename="camel"):
 
 
 class InvalidLine(Struct, frozen=True):
-    """A line that is no command."""
+    """A line is not a valid command."""
 
     problem: str
     request_id: str | None = None
@@ -71,7 +71,7 @@ class InvalidLine(Struct, frozen=True):
 
 
 class StdinCommandParser:
-    """Bytes in, commands out. Holds no more than one line."""
+    """Parses bytes into commands; buffers at most one line."""
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_line_bytes = max_line_bytes
@@ -88,7 +88,7 @@ class StdinCommandParser:
         self._append_to_line(rest)
 
     def close(self) -> Iterator[StdinCommand | InvalidLine]:
-        """The last line need not have an end."""
+        """Parse the rest; the last line needs no newline."""
         yield from self._finish_line()
 
     def _append_to_line(self, piece: bytes) -> None:
@@ -136,7 +136,7 @@ class StdinCommandParser:
 
 
 def _explain_invalid_envelope(said: dict[str, Any]) -> str | None:
-    """What is missing of every command."""
+    """Name the missing parts of a command."""
     name, request_id = said.get("command"), said.get("requestId")
     if name not in COMMAND_NAMES:
         return f'"command" must be one of {", ".join(COMMAND_NAMES)}'
@@ -146,7 +146,7 @@ def _explain_invalid_envelope(said: dict[str, Any]) -> str | None:
 
 
 def _explain_invalid_command(command: StdinCommand) -> str | None:
-    """Why a command of the right shape cannot be carried out."""
+    """Explain why a command of the right shape cannot be executed."""
     needs_prompt = command.command == "start" or command.response is Response.MESSAGE
     if command.command not in ("start", "message"):
         return None
@@ -171,7 +171,8 @@ def _explain_invalid_command(command: StdinCommand) -> str | None:
 
 
 def _is_valid_image_uri(uri: str) -> bool:
-    """A service would refuse any other, and with it every later turn of the task."""
+    """Check an image URI: a service would reject an invalid one, and every later turn of the task
+    with it."""
     kind, _, data = uri.partition(",")
     try:
         return encode_image_data_uri(base64.b64decode(data, validate=True), "").startswith(
@@ -186,7 +187,7 @@ _MAX_QUEUE_ITEM_TEXT_CHARS = 180
 
 
 class ControlCode(StrEnum):
-    """How a command went, on a control line."""
+    """The state of a command, on a control line."""
 
     ACCEPTED = "accepted"
     TASK_COMPLETED = "task_completed"
@@ -241,7 +242,7 @@ def build_control_line(
     task_id: str | None = None,
     problem: str = "",
 ) -> JsonLine:
-    """How a command goes; what it belongs to is named as far as that is known."""
+    """Build a control line about a command, with the ids that are known."""
     line: JsonLine = {"type": "control", "subtype": subtype}
     about = {"command": command, "requestId": request_id, "taskId": task_id}
     line |= {name: value for name, value in about.items() if value is not None}
@@ -262,18 +263,18 @@ class _QueuedMessage(Struct, frozen=True):
 
 
 class QueueReporter:
-    """The words that wait, and whose they are."""
+    """Tracks queued messages and the commands they came with."""
 
     def __init__(self) -> None:
         self._expected_requests: list[tuple[str, bool]] = []
         self._queued_messages: dict[str, _QueuedMessage] = {}
 
     def expect_message(self, request_id: str, *, is_reported: bool) -> None:
-        """The next message that is queued came with this command."""
+        """Expect the next queued message to belong to this command."""
         self._expected_requests.append((request_id, is_reported))
 
     def report_snapshot(self, messages: Sequence[ev.MessageQueued]) -> Iterator[JsonLine]:
-        """Words that have waited since an earlier run."""
+        """Report messages queued in an earlier run."""
         self._queued_messages = {each.id: _QueuedMessage(each, None, True) for each in messages}
         if messages:
             yield self._build_queue_line(QueueChange.SNAPSHOT)
@@ -292,14 +293,14 @@ class QueueReporter:
             yield self._build_queue_line(QueueChange.ENQUEUED)
 
     def find_message_id(self, text: str, images: tuple[str, ...]) -> str | None:
-        """The message that waits with these words; the one that has waited longest."""
+        """Return the id of a queued message with this text; the oldest if there are several."""
         for each in self._queued_messages.values():
             if (each.message.text, each.message.images) == (text, images):
                 return each.message.id
         return None
 
     def find_request_id(self, message_id: str) -> str | None:
-        """The command that it came with."""
+        """Return the id of the command that a message came with."""
         waiting = self._queued_messages.get(message_id)
         return waiting.request_id if waiting is not None else None
 
@@ -331,8 +332,8 @@ def _build_queue_item(message: ev.MessageQueued) -> JsonLine:
 
 
 class StdinAnswerPolicy(Unattended):
-    """A program is there, as long as it may send commands: it hears results and questions, and
-    where it wants to, allows things. What it leaves open, nobody answers."""
+    """Lets the controlling program see results and questions, and allow calls, as long as it may
+    send commands. Questions that it leaves open get no answer."""
 
     replaces_user = False
 
@@ -363,7 +364,7 @@ class JsonEmitter:
         self._encoder = StreamJsonEncoder()
 
     def register_answer(self, ask_ts: int, request_id: str) -> None:
-        """An answer to this question comes with this command."""
+        """Register that an answer to this question comes with this command."""
         self._answer_request_ids[ask_ts] = request_id
 
     def handle(self, task: Task, event: ev.Event) -> Iterator[JsonLine]:
@@ -376,7 +377,7 @@ class JsonEmitter:
         yield from self._handle_task_end(task, event)
 
     def handle_subtask_ask(self, task_id: str, ask: ev.AskOpened) -> Iterator[JsonLine]:
-        """A question of a subtask, which the program may answer."""
+        """Pass on a question of a subtask, which the program may answer."""
         for line in StreamJsonEncoder().encode(ask):
             yield self._add_request_id({**line, "taskId": task_id})
 
@@ -398,7 +399,7 @@ class JsonEmitter:
                     yield from self._begin_queued_message(message_id)
 
     def _begin_queued_message(self, message_id: str) -> Iterator[JsonLine]:
-        """From here on it is about this message."""
+        """Begin a queued message; output belongs to it from here on."""
         self.current_request_id = (
             self.queue_reporter.find_request_id(message_id) or self.current_request_id
         )

@@ -60,8 +60,7 @@ from joey.errors import UserError
 
 
 def run_stdin_session(arguments: Namespace) -> ExitCode:
-    """Obey the commands that come through standard input until one of them ends it, or there are
-    no more."""
+    """Execute commands from standard input until one ends the session, or input ends."""
     try:
         if sys.stdin.isatty():
             raise UsageError("--input-format stream-json reads a pipe, and stdin is a terminal")
@@ -98,7 +97,8 @@ async def _run_session(arguments: Namespace) -> ExitCode:
 
 
 async def _wait_for_signal(interruption: Interruption) -> ExitCode:
-    """`--signal-only-exit`: all is done, and the program that started us says when to go."""
+    """Wait for a signal with `--signal-only-exit`: the work is done, and the parent program ends
+    joey."""
     try:
         await interruption.run_stoppable(asyncio.Event().wait())
     except asyncio.CancelledError:
@@ -132,7 +132,7 @@ _FOLLOWUP_SETTINGS: dict[str, Any] = {"alwaysAllowFollowupQuestions": True}
 
 
 class _RefusedCommandError(Exception):
-    """Why a command is not carried out."""
+    """Why a command is rejected."""
 
     def __init__(self, code: ControlCode, problem: str) -> None:
         super().__init__(problem)
@@ -167,7 +167,7 @@ class StdinSession:
         return self._task.id if self._task is not None else None
 
     async def open_earlier_task(self) -> None:
-        """Open the task that the flags name, if they do. Raises UserError."""
+        """Open the task that the flags name, if any. Raises UserError."""
         self._reader_job = asyncio.current_task()
         earlier = find_earlier_task(self._engine, self._arguments)
         if earlier is None:
@@ -175,7 +175,7 @@ class StdinSession:
             return
         options = build_task_options(self._arguments, earlier, self._emitter.policy)
         options = await apply_schema_flag(options, self._arguments)
-        # For this run alone: the task keeps what it was given when it was started.
+        # For this run only: the task keeps its original options.
         options = structs.replace(
             apply_configuration(options, dict(_FOLLOWUP_SETTINGS)), configuration={}
         )
@@ -192,7 +192,7 @@ class StdinSession:
         self._attach_task(print_startup_warnings(task), self._emitter, task.seq)
 
     async def execute(self, command: StdinCommand | InvalidLine) -> bool:
-        """Carry it out; False when no more are to be read."""
+        """Execute a command; False if no more are to be read."""
         self._has_received_lines = True
         try:
             can_continue = await self._execute_command(command)
@@ -228,8 +228,8 @@ class StdinSession:
         return True
 
     async def finish(self) -> ExitCode:
-        """No more commands will come: see the task through, as nobody is there to ask. Raises
-        UserError: nothing came through stdin."""
+        """Run the task to its end after input has ended, without a user. Raises UserError if stdin
+        was empty."""
         if not self._has_received_lines:
             raise UsageError(
                 "nothing came through standard input; --input-format stream-json reads commands:"
@@ -255,7 +255,7 @@ class StdinSession:
         return ExitCode(self._emitter.last_exit_code)
 
     async def stop(self) -> None:
-        """End the task, if one is at work, and tell all that it said."""
+        """Stop the task, if one is running, and send its remaining lines."""
         await self._wait_for_cancel()
         await self._release_task()
 
@@ -317,7 +317,7 @@ class StdinSession:
     async def _deliver_message(
         self, command: StdinCommand, task: Task, asked: tuple[Session, AskOpened] | None
     ) -> ControlCode:
-        """Where the words went, once they are safe on disk."""
+        """Report where a message went, once it is on disk."""
         code = ControlCode.RESPONDED
         if asked is not None:
             asking, ask = asked
@@ -359,7 +359,7 @@ class StdinSession:
 
     @staticmethod
     def _is_addressed_to(command: StdinCommand, *sessions: Session | None) -> bool:
-        """Whether the command names one of these, or no task at all."""
+        """Whether the command names one of these tasks, or none at all."""
         if command.task_id is UNSET:
             return True
         named = command.task_id.lower()
@@ -411,7 +411,7 @@ class StdinSession:
         return StdinAnswerPolicy(can_approve=self._arguments.require_approval)
 
     def _attach_task(self, task: Task, emitter: JsonEmitter, since: int) -> None:
-        # Each message is to have a result of its own.
+        # Each message gets its own result.
         task.max_queued_per_request = 1
         self._task, self._emitter, self._asking_subtask = task, emitter, None
         self._relay_job = asyncio.create_task(self._relay_events(task, emitter, since))
@@ -444,8 +444,8 @@ class StdinSession:
             self._exit_code = error_to_exit_code(task.error)
 
     async def _handle_ask(self, task: Task, asking: Session, ask: AskOpened) -> None:
-        """Words that wait have come before the question: they are not its answer (D17), and
-        must not wait for one either."""
+        """Handle a question. Queued messages came before it: they are not its answer (decision D17)
+        and must not wait for one."""
         if asking.pending is None or asking.pending.ts != ask.ts:
             return
         if asking is not task:
@@ -460,13 +460,14 @@ class StdinSession:
             await task.answer(ask.ts, Answer(Response.MESSAGE, text=UNREAD_MESSAGES_REPLY))
 
     async def _wait_for_cancel(self) -> None:
-        """A task that was told to stop has stopped."""
+        """Wait until a cancelled task has stopped."""
         if self._cancel_job is not None:
             await asyncio.wait([self._cancel_job])
             self._cancel_job = None
 
     async def _release_task(self) -> None:
-        """A result that was presented and not answered is accepted; all else is stopped."""
+        """Release the task: a presented result without an answer is accepted; otherwise the task is
+        stopped."""
         task, self._task = self._task, None
         if task is None:
             return

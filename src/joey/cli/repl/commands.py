@@ -1,8 +1,8 @@
 """Slash commands of the REPL.
 
-Some commands need an idle task. At another moment they are refused with a note: a command is
-never a message for the model, and never the answer to a question. `/rewind`, `/undo` and `/fork`
-can be undone, so they do not ask for confirmation.
+Some commands need an idle task and are rejected with a note otherwise: a command is never sent to
+the model, and never the answer to a question. `/rewind`, `/undo` and `/fork` can be undone, so they
+do not ask for confirmation.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class ReplCommands:
         self._cached_host: LocalAppHost | None = None
 
     async def close(self) -> None:
-        """The next command looks at everything anew."""
+        """Close the host; the next command opens a new one."""
         host, self._cached_host = self._cached_host, None
         if host is not None:
             await host.close()
 
     @property
     def _host(self) -> LocalAppHost:
-        """Made for the first command that needs it: most conversations have none."""
+        """The host, created for the first command that needs it: most conversations have none."""
         if self._cached_host is None:
             from joey.cli.screen.host import LocalAppHost
 
@@ -76,14 +76,14 @@ class ReplCommands:
 
     @property
     def command_names(self) -> list[str]:
-        """All that may stand behind a slash."""
+        """The names of all slash commands."""
         return [offer.name for offer in self._host.list_commands()]
 
     def is_replaced(self, command: BuiltInCommand) -> bool:
         return command.is_replaceable and is_replaced(command, self._host)
 
     async def run(self, command: BuiltInCommand, rest: str, task: Task | None) -> Task | None:
-        """The task to go on with. Raises UserError."""
+        """Run a command and return the task to continue with. Raises UserError."""
         match command.name:
             case "help":
                 offers = self._host.list_commands()
@@ -150,7 +150,7 @@ class ReplCommands:
         await self._host.switch_mode(task, find_mode(modes, slug).key)
         if task is None or not task.is_running:
             self._print_note(f"now in {slug} mode")
-        elif task.pending is not None:  # else it is drawn at once, with all that the task does
+        elif task.pending is not None:  # otherwise it is drawn with the task
             self._print_note(f"{slug} mode counts from joey's next step on")
 
     async def _show_or_set_model(self, key: str, task: Task | None) -> Task | None:
@@ -204,7 +204,7 @@ changed in them since."""
 
 
 def parse_repl_command(text: str) -> tuple[BuiltInCommand, str] | None:
-    """The command that a line is, and the words behind it; None when it is words."""
+    """Parse a line into a command and its arguments; None if it is a message."""
     match match_command(text):
         case (command, rest) if command.arguments_hint or command.name in HISTORY_COMMANDS:
             return command, rest
@@ -221,7 +221,7 @@ def format_command_help() -> str:
 
 
 def explain_unavailable(command: BuiltInCommand, ask: AskOpened | None) -> str | None:
-    """Why a command must wait while a task works or asks; None when it need not."""
+    """Explain why a command must wait while a task works or asks; None if it need not."""
     if not command.requires_idle:
         return None
     first = "answer first" if ask is not None else "Ctrl-C stops it"
@@ -229,13 +229,14 @@ def explain_unavailable(command: BuiltInCommand, ask: AskOpened | None) -> str |
 
 
 def is_stray_command(text: str, ask: AskOpened) -> bool:
-    """A name with a slash never decides about a call; to a question it may be a path."""
+    """Whether a slash name is a misspelt command: it never decides about a call; for a question it
+    may be a path."""
     is_bare = text.startswith("/") and not any(char in text[1:] for char in " /\n")
     return ask.ask in APPROVAL_ASKS and is_bare
 
 
 def format_custom_command_help(names: dict[str, str]) -> str:
-    """One line each, below a heading; empty when there are none."""
+    """Format custom commands, one per line, below a heading; empty without any."""
     heading = "\nCommands of this folder and yours:" if names else ""
     width = min(24, max(map(measure_width, names), default=0))
     lines = (
@@ -248,7 +249,7 @@ PrintLine = Callable[[str], None]
 
 
 async def open_earlier_task(engine: Engine, arguments: Namespace) -> Task:
-    """The task that the conversation is to go on with. Raises UserError."""
+    """Open the task to continue. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     if earlier is None:
         raise UserError("nothing was said yet")
@@ -261,8 +262,7 @@ async def open_earlier_task(engine: Engine, arguments: Namespace) -> Task:
 async def run_history_command(
     engine: Engine, task: Task | None, argv: list[str], print_line: PrintLine
 ) -> Task:
-    """Carry out one of the commands; the task that the conversation goes on with. Raises
-    UserError."""
+    """Run a history command and return the task to continue with. Raises UserError."""
     if task is None:
         raise UserError("nothing was said yet")
     match argv:
@@ -317,7 +317,7 @@ async def _undo_rewind(task: Task, print_line: PrintLine, *, force: bool) -> Non
 
 
 def _check_conflicts(changes: RewindPreview, command: str) -> None:
-    """Raises UserError for what others changed, with how to give that up."""
+    """Check for files that others changed. Raises UserError, which says how to overwrite them."""
     if not changes.conflicting_paths:
         return
     more = len(changes.conflicting_paths) - MAX_LISTED_ITEMS
@@ -342,7 +342,7 @@ CONDENSE_COMMANDS = frozenset({"compact", "condense"})
 
 
 async def condense(task: Task | None, instructions: str, writer: LineWriter) -> None:
-    """Sum the conversation up; cancelling the task stops it."""
+    """Condense the conversation; cancelling the task stops it."""
     if task is None:
         writer.print_note("there is nothing to condense yet")
         return
@@ -354,7 +354,7 @@ async def condense(task: Task | None, instructions: str, writer: LineWriter) -> 
 
 
 def begin_condensing(task: Task | None, instructions: str, writer: LineWriter) -> None:
-    """The same for a task at work: how it went is drawn with all else."""
+    """Begin condensing in a running task, whose output reports the outcome."""
     if task is None:
         return
     try:

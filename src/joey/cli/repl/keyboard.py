@@ -1,7 +1,7 @@
 """Lines typed at a terminal, read without a thread and without blocking the event loop.
 
-The terminal itself does the line editing. A line that nobody waits for goes to the `on_typeahead`
-callback, so that the user may type while the task works; None is the end of the input.
+The terminal itself does the line editing. Without a pending read, a line goes to the `on_typeahead`
+callback, so that the user can type while the task works; None is the end of the input.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Keyboard:
         if self._saved_termios is None:
             return
         attributes, self._saved_termios = self._saved_termios, None
-        with contextlib.suppress(termios.error):  # it may be gone
+        with contextlib.suppress(termios.error):  # the terminal may be gone
             termios.tcsetattr(self._fd, termios.TCSANOW, attributes)
 
     def __exit__(self, *exc: object) -> None:
@@ -69,23 +69,23 @@ class Keyboard:
         return self._waiter is not None and not self._waiter.done()
 
     def interrupt(self) -> None:
-        """Ctrl-C: whoever waits for a line gets `InputInterrupted`."""
+        """Handle Ctrl-C: pending reads raise `InputInterrupted`."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(InputInterrupted())
 
     def push_line(self, line: str) -> None:
-        """It is for whoever waits for a line next."""
+        """Give a line to the next read."""
         self._pending_lines.append((self._loop.time(), line))
 
     def discard_typeahead(self) -> None:
-        """Forget what was typed ahead: it was not typed as an answer to what is asked now."""
+        """Discard lines typed ahead: they do not answer the question now on the screen."""
         self._pending_lines.clear()
         self._partial_line = ""
         if os.isatty(self._fd):
             termios.tcflush(self._fd, termios.TCIFLUSH)
 
     async def read_line(self) -> str:
-        """Raises EOFError, Interrupted."""
+        """Read a line. Raises EOFError, InputInterrupted."""
         while not self._pending_lines:
             if self.is_closed:
                 raise EOFError
@@ -98,7 +98,7 @@ class Keyboard:
         return line
 
     async def read_message(self) -> str:
-        """A line with all that was pasted behind it; a backslash at its end asks for another."""
+        """Read a line with any lines pasted after it; a backslash at the end continues it."""
         lines = [await self.read_line()]
         while True:
             if lines[-1].endswith("\\"):
@@ -109,7 +109,7 @@ class Keyboard:
                 self._pending_lines
                 and self._pending_lines[0][0] > self._last_line_time + MAX_PASTE_GAP_S
             ):
-                return "\n".join(lines)  # both were typed ahead, one by one
+                return "\n".join(lines)  # both were typed ahead separately
             try:
                 async with asyncio.timeout(MAX_PASTE_GAP_S):
                     lines.append(await self.read_line())
@@ -137,7 +137,8 @@ class Keyboard:
 
 
 async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str | None:
-    """The next line; None when the question is not open any more. Raises EOFError, Interrupted."""
+    """Read the next line; None if the question is closed before. Raises EOFError,
+    InputInterrupted."""
     line = asyncio.ensure_future(keyboard.read_line())
     settled = asyncio.ensure_future(_wait_until_ask_closed(task, ask))
     try:
@@ -150,7 +151,7 @@ async def read_answer(keyboard: Keyboard, task: Session, ask: AskOpened) -> str 
 
 
 async def _wait_until_ask_closed(task: Session, ask: AskOpened) -> None:
-    """Returns when a hook, a timeout or another user has settled it."""
+    """Wait until a hook, a timeout or another user has answered the question."""
     async for event in task.events(task.seq):
         match event:
             case AskAnswered(ask_ts=ts) | AskWithdrawn(ask_ts=ts) if ts == ask.ts:

@@ -2,8 +2,8 @@
 
 At any moment the conversation does one of three things: it waits for a message at the prompt, it
 prints the events of a task, or it waits for the answer to a question of the task. Ctrl-C stops a
-running task (the next line resumes it), and messages that it has not read come back to the user,
-to be sent or not; at the prompt, Ctrl-C twice exits.
+running task (the next line resumes it) and offers its unread messages to the user again; at the
+prompt, Ctrl-C twice exits.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other words take 
 
 
 class ExitRequested(Exception):
-    """The user wants to go."""
+    """The user wants to leave."""
 
     def __init__(self, code: ExitCode = ExitCode.DONE) -> None:
         self.exit_code = code
@@ -110,7 +110,7 @@ async def _run_conversation(arguments: Namespace, prompt: str, images: tuple[str
                     if interruption.exit_code is None:
                         raise
                     code = interruption.exit_code
-            if code is not ExitCode.HANGUP:  # nobody would read it
+            if code is not ExitCode.HANGUP:  # no reader is left
                 await conversation.print_closing_summary()
     return code
 
@@ -148,7 +148,7 @@ class Repl:
         """Where the next line is for the prompt, also while a command is carried out there."""
 
     async def run(self, keyboard: Keyboard, prompt: str) -> None:
-        """Talk until the user leaves. Raises Leave."""
+        """Run the conversation until the user leaves. Raises ExitRequested."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._handle_interrupt, keyboard)
         try:
@@ -162,7 +162,7 @@ class Repl:
             await self._commands.close()
 
     async def print_closing_summary(self) -> None:
-        """The last lines: what ends with joey, what it cost, and how to go on."""
+        """Print the last lines: what ends with joey, the cost, and how to continue."""
         task_id = self._earlier_task_id if self._task is None else self._task.id
         if task_id is None:
             return
@@ -179,7 +179,7 @@ class Repl:
         self._writer.print_note(" · ".join(parts))
 
     def handle_typeahead(self, line: str | None) -> None:
-        """A line that was typed while the task, or a command of the user's, works."""
+        """Handle a line typed while the task, or a command of the user, is running."""
         if self._prompt_keyboard is not None and line is not None:
             self._prompt_keyboard.push_line(line)
         elif line is None or line.strip() in EXIT_COMMANDS:
@@ -223,7 +223,7 @@ class Repl:
             message = await self._read_next_message(keyboard)
 
     async def _run_turn(self, keyboard: Keyboard, message: str) -> None:
-        """Say these words to the task, or begin one with them, and see it through."""
+        """Send a message to the task, or start one with it, and run the turn to its end."""
         if self._task is None:
             self._task = await launch_task(self._engine, self._arguments, message, self._images)
             self._images = ()
@@ -231,7 +231,7 @@ class Repl:
         else:
             subscription = self._task.subscribe()
             await self._task.send(message)
-        if self._is_stopping:  # it was told to before there was anything to stop
+        if self._is_stopping:  # it was cancelled before there was anything to stop
             self._stop_task()
         tree_renderer = self._tree_renderer = TaskTreeRenderer(self._task, self._writer)
         servers = McpStartupReporter(self._task.runtime.capabilities.mcp, self._writer.print_note)
@@ -264,7 +264,7 @@ class Repl:
         self, keyboard: Keyboard, tree_renderer: TaskTreeRenderer, task: Session, ask: ev.AskOpened
     ) -> None:
         if task.pending is None or task.pending.ts != ask.ts:
-            return  # it was stopped while another question was on the screen
+            return  # stopped while another question was on the screen
         if self._arguments.oneshot and ask.ask is AskKind.COMPLETION_RESULT:
             await task.answer(ask.ts, Answer(Response.YES))
             return
@@ -293,7 +293,7 @@ class Repl:
             tree_renderer.get_renderer(task).print_ask(ask)
 
     async def _handle_command_while_busy(self, text: str, ask: ev.AskOpened | None) -> bool:
-        """Carry out or refuse a small command while the task works or asks; False for words."""
+        """Run or reject a command while the task works or asks; False if the line is a message."""
         if not text.startswith("/"):
             return False
         may_be_path = ask is not None and ask.ask is AskKind.FOLLOWUP
@@ -326,7 +326,7 @@ class Repl:
     # At the prompt
 
     async def _read_next_message(self, keyboard: Keyboard) -> str:
-        """What the user says next; small commands are carried out on the way."""
+        """Read the user's next message; commands are run on the way."""
         self._prompt_keyboard, interrupted = keyboard, False
         while True:
             self._writer.print_prompt("\n")
@@ -353,7 +353,7 @@ class Repl:
                 return message
 
     async def _handle_command_line(self, text: str) -> str:
-        """Carry out a small command; what is to be said to the model is handed back."""
+        """Run a command line; return the message to send to the model, if any."""
         named = parse_repl_command(text)
         if named is None or self._commands.is_replaced(named[0]):
             if (guess := explain_bad_command(text, self._commands.command_names)) is None:
@@ -367,7 +367,7 @@ class Repl:
             return ""
 
     async def _run_command(self, command: BuiltInCommand, rest: str) -> str:
-        """What is to be said to the model, if anything."""
+        """Run a command; return the message to send to the model, if any."""
         match command.name:
             case "exit" | "quit":
                 raise ExitRequested
@@ -394,22 +394,20 @@ class Repl:
         return ""
 
     async def _get_or_open_task(self) -> Task | None:
-        """Also the one that is to go on, before the first words for it."""
+        """Return the task, opening the one to continue before the first message."""
         if self._task is None and self._earlier_task_id is not None:
             self._task = await open_earlier_task(self._engine, self._arguments)
         return self._task
 
     async def _release_task(self) -> None:
-        """The next words begin another task."""
+        """Release the task; the next message begins another one."""
         if self._task is not None:
             await self._engine.release(self._task)
         self._task = self._earlier_task_id = None
         self._arguments.continue_, self._arguments.resume = False, None
 
     async def _resume_task(self, start: str) -> None:
-        find_task_by_prefix(
-            self._engine.history(), start
-        )  # nothing is left for one that is not there
+        find_task_by_prefix(self._engine.history(), start)  # nothing left to do without a task
         await self._release_task()
         await self._commands.close()
         self._arguments.resume, self._arguments.fork = start, False
@@ -422,7 +420,7 @@ class Repl:
         if keyboard.is_waiting:
             keyboard.interrupt()
         elif self._is_stopping:
-            # The journal is written as things happen: nothing that was acknowledged is lost.
+            # The journal is written immediately: nothing acknowledged is lost.
             keyboard.restore_terminal()
             os._exit(ExitCode.INTERRUPTED)
         else:
@@ -450,7 +448,7 @@ class Repl:
 def print_introduction(
     engine: Engine, arguments: Namespace, print_note: Callable[[str], None]
 ) -> str | None:
-    """The id of the task that is to go on, if one is. Raises UserError."""
+    """Print the introduction, with the id of the task to continue, if any. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     print_note(format_banner(build_task_options(arguments, earlier, None)))
     if earlier is None:
@@ -467,7 +465,7 @@ def print_introduction(
 
 
 def _join_queued_messages(records: Sequence[ev.Record]) -> str:
-    """What was said to the task while it worked, and no request has carried to the model."""
+    """Join the messages that no request has sent to the model yet."""
     ledger = UsageLedger()
     for record in records:
         ledger.apply(record.event)
@@ -486,7 +484,7 @@ class UnreadMessages:
         return "\n".join(self._texts)
 
     def withdraw_queued(self) -> bool:
-        """Whether there are any that nobody has read."""
+        """Withdraw unread messages; False if there are none."""
         for task in map(self._engine.find_open_task, sorted(self.recipient_ids)):
             if task is None:
                 continue
@@ -504,7 +502,7 @@ _ASSISTANT_ROW_KINDS = (RowKind.COMPLETION_RESULT, RowKind.TEXT)
 
 
 def find_last_assistant_text(rows: Sequence[dict[str, Any]]) -> str:
-    """What the assistant said last: its result, or its latest words."""
+    """Return the assistant's last text: its result, or its latest message."""
     for row in reversed(rows[1:]):
         if row.get("say") in _ASSISTANT_ROW_KINDS and (text := str(row.get("text") or "").strip()):
             return text

@@ -95,11 +95,11 @@ class LocalAppHost:
     # Options of tasks
 
     def _build_new_task_options(self) -> ResolvedTaskOptions:
-        """Those of a new task."""
+        """Build the options of a new task."""
         return build_task_options(self._arguments, None, None)
 
     async def _build_resume_options(self, task_id: str) -> ResolvedTaskOptions:
-        """Those of a task that goes on."""
+        """Build the options of a resumed task."""
         known = await asyncio.to_thread(self._find_task_metadata, task_id)
         return build_task_options(self._arguments, known, None)
 
@@ -115,7 +115,7 @@ class LocalAppHost:
             index.close()
 
     def _load_new_task_options(self) -> ResolvedTaskOptions | None:
-        """What the next task would begin with; None as long as nothing would."""
+        """Load the options of the next new task; None while it could not start."""
         if self._new_task_options is None:
             try:
                 self._new_task_options = self._build_new_task_options()
@@ -157,7 +157,7 @@ class LocalAppHost:
         return await self._engine.fork(task_id, options=options)
 
     async def release_session(self, session: Session) -> None:
-        self._new_task_options = None  # the user may have allowed something for good meanwhile
+        self._new_task_options = None  # the user may have granted a permanent rule meanwhile
         await self._engine.release(self._as_task(session))
 
     async def list_tasks(self) -> Sequence[PickerEntry]:
@@ -350,7 +350,8 @@ class LocalAppHost:
             await task.recorder.commit()
 
     async def list_models(self, session: Session | None) -> Sequence[PickerEntry]:
-        """Those of the service that is talked to, its own list included, and the profiles."""
+        """List the models of the current provider, its server's own list included, and the
+        profiles."""
         current = self.get_status(session).model
         try:
             options = (
@@ -391,7 +392,7 @@ class LocalAppHost:
         return await self._reopen(session, options)
 
     async def _reopen(self, session: Session, options: ResolvedTaskOptions) -> Session:
-        """A request that failed is sent again."""
+        """Reopen the task; a failed request is sent again."""
         task = self._as_task(session)
         has_failed = task.pending is not None and task.pending.ask is AskKind.API_REQ_FAILED
         should_retry = has_failed or task.state is TaskState.DELEGATED
@@ -408,7 +409,7 @@ class LocalAppHost:
             try:
                 named = load_custom_commands_and_skills(self.workspace)
             except UserError:
-                named = {}  # whoever begins a task hears what is wrong
+                named = {}  # errors are reported when a task begins
             kept = [
                 offer
                 for offer in BUILTIN_COMMANDS
@@ -521,7 +522,7 @@ _protocol_check: type[Host] = LocalAppHost
 
 
 def load_custom_commands_and_skills(workspace: Path) -> dict[str, str]:
-    """Commands and skills that files bring along, each with a description. Raises ConfigError,
+    """Load custom commands and skills, each with a description. Raises ConfigError,
     WorkspaceError."""
     customizations = open_customizations(workspace)
     skills = (skill for mode in customizations.modes for skill in customizations.list_skills(mode))

@@ -38,7 +38,7 @@ _STATUS_MARKS = {
 
 
 def describe_task(task: TaskMetadata, status: str) -> str:
-    """`interrupted · yesterday's date · $0.12`."""
+    """Describe a task, such as `interrupted · yesterday's date · $0.12`."""
     moment = datetime.fromtimestamp((task.updated or task.created) / 1000).astimezone()
     cost = f" · ${task.total_cost:.2f}" if task.total_cost else ""
     return f"{moment.strftime('%m-%d %H:%M')} · {status}{cost}"
@@ -103,7 +103,7 @@ def render_skills_card(workspace: Path) -> list[Piece]:
 
 
 def export_task(task_id: str, workspace: Path) -> str:
-    """Raises UsageError."""
+    """Export the task. Raises UsageError."""
     index = open_task_index()
     try:
         path = workspace / f"joey-{index.shorten_id(task_id)}.md"
@@ -114,7 +114,7 @@ def export_task(task_id: str, workspace: Path) -> str:
 
 
 async def list_providers(env: Mapping[str, str]) -> tuple[ProviderOption, ...]:
-    """What runs on this machine comes first, then what there is a key for."""
+    """List local providers first, then those with a key."""
     found = await find_local_servers(env)
     here = [
         ProviderOption(
@@ -155,7 +155,8 @@ _DECISION_GROUPS = (
 def render_permissions_card(
     task: Task | None, arguments: Namespace, workspace: Path, sandbox_level: SandboxLevel | None
 ) -> list[Piece]:
-    """Of a task, or of one that would begin now. Raises ConfigError, WorkspaceError."""
+    """Render the permissions of a task, or of one that would start now. Raises ConfigError,
+    WorkspaceError."""
     flags = build_permission_flags(arguments)
     sources = SettingSources(workspace, flags)
     if task is None:
@@ -186,7 +187,7 @@ def render_permissions_card(
 
 
 def summarize_permissions(settings: Settings, *, edits_granted: bool = False) -> str:
-    """What joey may do without asking."""
+    """Summarize what joey may do without asking."""
     if not settings.auto_approval_enabled:
         return "asks for everything"
     if settings.always_allow_execute and "*" in settings.allowed_commands:
@@ -200,7 +201,7 @@ def summarize_permissions(settings: Settings, *, edits_granted: bool = False) ->
 
 
 def summarize_sandbox(settings: Settings, level: SandboxLevel | None) -> str:
-    """Whether commands are held; nothing as long as that is being tried."""
+    """Summarize whether commands are sandboxed; empty until the probe is done."""
     if settings.sandbox == "off" or level is SandboxLevel.NONE:
         return "no sandbox"
     if level is None:
@@ -264,7 +265,7 @@ def render_permission_lines(judgements: Sequence[PermissionLine]) -> list[Piece]
 
 
 def _describe_sandbox(sandbox: SandboxStatus, settings: Settings, source: str) -> str:
-    """How far commands are held, and what they reach."""
+    """Describe the restrictions of commands and their network access."""
     match sandbox:
         case "off":
             return f"Sandbox: switched off ({source})"

@@ -49,7 +49,7 @@ def run_screen(arguments: Namespace) -> ExitCode:
 
 
 def _log_to_file(path: Path) -> None:
-    """Standard error is where the screen is drawn."""
+    """Log to a file, because the screen is drawn on standard error."""
     make_private_directory(path.parent)
     opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for handler in logging.getLogger().handlers:
@@ -69,7 +69,7 @@ async def _run_app(arguments: Namespace, prompt: str, images: tuple[str, ...]) -
         task = None if session is None else engine.find_open_task(session.id)
         if task is not None:
             ended = list(describe_ended_background_commands(task))
-            if code is not ExitCode.HANGUP:  # nobody would read it
+            if code is not ExitCode.HANGUP:  # no reader is left
                 _print_conversation(app)
             await task.cancel()
             if code is not ExitCode.HANGUP:
@@ -106,7 +106,7 @@ def build_app(
 
 
 async def _run_until_closed(app: JoeyApp, interruption: Interruption) -> ExitCode:
-    """Until it is closed; a signal closes it, and the terminal is as it was all the same."""
+    """Run the app until it is closed; a signal closes it too and restores the terminal."""
     interruption.before_exit = make_terminal_restorer()
     running = asyncio.ensure_future(app.run_async())
     try:
@@ -122,7 +122,7 @@ MAX_PRINTED_LINES = 1000
 
 
 def _print_conversation(app: JoeyApp) -> None:
-    """Leave the conversation in the scrollback of the terminal: the screen of the app is gone."""
+    """Print the conversation into the terminal's scrollback, since the app's screen is gone."""
     console = Console(file=sys.stdout, highlight=False)
     for line in app.conversation.render_latest_lines(MAX_PRINTED_LINES):
         print(line.render(console))
@@ -132,7 +132,7 @@ def _print_conversation(app: JoeyApp) -> None:
 def _print_closing_summary(
     engine: Engine, task: Task, ended: list[str], *, ephemeral: bool
 ) -> None:
-    """The last lines: what ends with joey, what it cost, and how to go on."""
+    """Print the last lines: what ends with joey, the cost, and how to continue."""
     parts = [format_total_usage(task.total_usage)]
     if not ephemeral:
         parts.append(f"to continue: joey -r {shorten_task_id(task.id, engine.list_task_ids())}")

@@ -24,7 +24,7 @@ _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 def render_status_card(
     status: StatusInfo, task: Task | None, options: ResolvedTaskOptions | None
 ) -> list[Piece]:
-    """Of the task, or of the one that the next message starts."""
+    """Render the status of the task, or of the one that the next message starts."""
     profile = None if options is None else options.profile
     provider, address = (profile.provider, profile.base_url) if profile else ("", None)
     price, instructions = "", ""
@@ -48,7 +48,7 @@ def render_status_card(
 
 
 def render_context_card(task: Task | None) -> list[Piece]:
-    """The share of the context window that each part takes, as estimated from its characters."""
+    """Render the estimated share of the context window that each part takes."""
     if task is None:
         about = "nothing was said yet; joey prompt --tokens shows what a task begins with"
         return [(about, "dim")]
@@ -70,7 +70,7 @@ def render_context_card(task: Task | None) -> list[Piece]:
 
 
 def render_config_card(workspace: Path) -> list[Piece]:
-    """The settings that are not as they come. Raises ConfigError."""
+    """Render the settings that differ from their defaults. Raises ConfigError."""
     admin = SettingsAdmin(workspace)
     text: list[Piece] = [("Settings that differ from their defaults", "bold")]
     changed = [each for each in admin.list_settings() if each.origin is not SettingOrigin.DEFAULT]
@@ -85,7 +85,7 @@ def render_config_card(workspace: Path) -> list[Piece]:
 
 
 def render_diff_card(changes: str) -> list[Piece]:
-    """Of a unified diff with a head."""
+    """Render a unified diff with a heading."""
     return [
         (
             f"{sanitize(line)}\n",
@@ -106,7 +106,7 @@ def _render_facts(facts: dict[str, str]) -> Sequence[Piece]:
 
 
 def read_git_branch(directory: Path) -> str:
-    """The branch that is checked out, read from git's own files; nothing outside a repository."""
+    """Read the checked-out branch from git's files; empty outside of a repository."""
     for candidate in (directory, *directory.parents):
         if (head := _read_git_head(candidate / ".git")) is not None:
             reference = head.removeprefix("ref: ").removeprefix("refs/heads/")

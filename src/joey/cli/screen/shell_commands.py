@@ -1,8 +1,8 @@
 """Shell commands of the app: running the user's own, full output of the model's.
 
-Of an output that is kept in a file because it was too long for its row, at most a megabyte is
-read: the beginning and the end. A module of its own because it starts programs and reads files
-that only a user's key asks for.
+Output that was too long for its row is kept in a file; at most a megabyte of it is read, from the
+beginning and the end. A separate module because it starts programs and reads files, and only on a
+user's key press.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ TERMINATE_GRACE_S = 1.0
 async def run_in_shell(
     command: str, directory: Path, env: Mapping[str, str], on_output: Callable[[str], None]
 ) -> str:
-    """How it ended, when not well; being cancelled ends it. Raises UserError."""
+    """Run a user's command and return how it failed, if it did; cancelling ends it. Raises
+    UserError."""
     shell = env.get("SHELL") or "/bin/sh"
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
@@ -33,7 +34,7 @@ async def run_in_shell(
         process.relay(STDOUT, lambda data: on_output(decoder.decode(data)))
         code = await process.wait() or 0
         await process.wait_for_output()
-        process.close()  # what it left in the background goes on
+        process.close()  # programs it left in the background continue
     finally:
         await process.end(grace_s=TERMINATE_GRACE_S)
     on_output(decoder.decode(b"", final=True))
@@ -47,7 +48,7 @@ MAX_OUTPUT_READ_BYTES = 1024 * 1024
 
 
 def read_stored_output(task_directory: Path, row_ts: int) -> str | None:
-    """None when nothing is kept: a short output stands whole in its row."""
+    """Read the full output; None if none is stored because the row has all of it."""
     path = task_directory / "command-output" / f"cmd-{row_ts}.txt"
     if path.is_symlink() or not path.is_file():
         return None

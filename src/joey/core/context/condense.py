@@ -4,11 +4,11 @@ User messages stay verbatim: the first one, later ones (the newest, as many as f
 commands of the first message. The open todo items, the mode and the files in use are added. All of
 these come from the record, not from a model.
 
-Where the window has room, the request for the summary is appended to the conversation, which the
-service has in its cache. Otherwise the model gets a transcript, in which calls and results are
-text: no service has to accept tools, ids or signed reasoning for it, and any model can write the
-summary. A transcript that must be shorter first loses the middles of long results and arguments,
-then turns in its middle. An earlier summary is never cut.
+If the window has room, the request for the summary is appended to the conversation, which the
+service has cached. Otherwise the model gets a transcript with calls and results as text: no service
+has to accept tools, ids or signed reasoning for it, and any model can write the summary. A
+transcript that is too long first loses the middles of long results and arguments, then turns in its
+middle. An earlier summary is never cut.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ATTACHMENT_RE = compile_regex(
 
 
 class SummaryBudget(Struct, frozen=True):
-    """Characters that each part of a summary may have, of all that the conversation may have."""
+    """Characters available for each part of a summary, out of those for the whole conversation."""
 
     summary_chars: int
     task_chars: int
@@ -72,7 +72,7 @@ class PreservedContext(Struct, frozen=True, kw_only=True):
 def build_summary_content(
     summary: str, preserved: PreservedContext, budget: SummaryBudget
 ) -> tuple[msg.TextBlock, ...]:
-    """The message that takes the place of the conversation."""
+    """Build the message that replaces the conversation."""
     quoted = [
         f"<user_message>\n{text}\n</user_message>"
         for text in _select_first_fitting(
@@ -125,19 +125,20 @@ def find_slash_commands(message: msg.Message | None) -> list[str]:
 
 
 def is_attachment(block: msg.Block) -> bool:
-    """Whether a block is something that came along with the user's words: it may be cut."""
+    """Whether a block was attached to the user's message, so that it may be cut."""
     return isinstance(block, msg.TextBlock) and _ATTACHMENT_RE.match(block.text) is not None
 
 
 def extract_user_blocks(message: msg.Message) -> tuple[msg.UserBlock, ...]:
-    """What a message says beside results of calls and stale surroundings."""
+    """Extract the blocks of a message other than results of calls and outdated environment
+    details."""
     blocks = msg.get_blocks(message)
     said = (block for block in blocks if isinstance(block, msg.TextBlock | msg.ImageBlock))
     return strip_environment_details(said)
 
 
 def _select_first_fitting(texts: Iterable[str], max_chars: int) -> Iterator[str]:
-    """As many as fit; of the first that does not, the beginning and the end."""
+    """Select as many as fit; of the first that does not fit, the beginning and the end."""
     for text in texts:
         if len(text) > max_chars:
             if max_chars >= _MIN_EXCERPT_CHARS:
@@ -174,8 +175,8 @@ class _TranscriptPart(Struct, frozen=True):
 
 
 def render_transcript(messages: Sequence[msg.Message], max_chars: int) -> str:
-    """At most about so many characters, in `<conversation>` tags. `messages` each stand for
-    themselves: a summary is not joined with what follows it."""
+    """Render at most about so many characters, in `<conversation>` tags. Each message is rendered
+    separately: a summary is not joined with what follows it."""
     turns = [list(_iter_parts(message)) for message in messages]
     texts: list[str] = []
     for limits in _TRANSCRIPT_CHAR_LIMITS:
@@ -183,12 +184,12 @@ def render_transcript(messages: Sequence[msg.Message], max_chars: int) -> str:
         if sum(map(len, texts)) <= max_chars:
             break
     shown = "\n\n".join(text for text in _drop_middle(texts, max_chars) if text)
-    contained = _CONVERSATION_TAG_RE.sub("&lt;", shown)  # what was said does not end the tag
+    contained = _CONVERSATION_TAG_RE.sub("&lt;", shown)  # content cannot close the tag
     return f"<conversation>\n{contained}\n</conversation>"
 
 
 def _drop_middle(texts: Sequence[str], max_chars: int) -> Sequence[str]:
-    """The first text and as many of the last as there is room for, at least one."""
+    """Keep the first text and as many of the last as fit, at least one."""
     if len(texts) < 2 or sum(map(len, texts)) <= max_chars:
         return texts
     first, *others = texts
@@ -262,8 +263,8 @@ matters. Prefer facts to narrative."""
 
 
 def build_condense_instruction(custom_instruction: str, request: str, word_limit: int) -> str:
-    """`custom_instruction` stands in place of ours; `request` is what somebody asked for this
-    once."""
+    """Build the instruction; `custom_instruction` replaces the default one, and `request` adds the
+    user's wish for this time."""
     text = custom_instruction.strip() or DEFAULT_CONDENSE_INSTRUCTION
     if request.strip():
         text += f"\n\nThe user asks in particular:\n{request.strip()}"

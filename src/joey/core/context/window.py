@@ -1,13 +1,13 @@
 """The context window of a model: token estimates, limits, truncation.
 
-Tokens are estimated by characters, without a tokenizer, and rather too many than too few. Three
-characters of plain text count as a token; models see three to five. Characters beyond ASCII cost
-more with every byte of UTF-8 they need, as they do for the models. `TokenEstimator` corrects the
-estimate by the counts of the service.
+Tokens are estimated from characters, without a tokenizer, and rather too high than too low. Three
+characters of plain text count as a token; real tokens have three to five. Characters beyond ASCII
+count more the more bytes of UTF-8 they need, as with real tokenizers. `TokenEstimator` corrects the
+estimate by the service's counts.
 
-Truncation hides half of the visible messages, again and again until the rest fits. The first
-message stays, and the messages after it begin with a reply of the model: a result never stands
-without its call. When the last turn alone is too long, texts are cut in their middle.
+Truncation hides half of the visible messages, repeatedly, until the rest fits. The first message
+stays, and the messages after it begin with a reply of the model, so no result is without its call.
+If the last turn alone is too long, texts are cut in their middle.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ContextWindow(Struct, frozen=True):
 
     @classmethod
     def from_model(cls, model: ModelInfo) -> ContextWindow:
-        # In a small one, what is asked needs most of it.
+        # In a small window, the prompt needs most of it.
         share = 8 if model.has_small_window else 3
         return cls(
             model.context_window, min(model.max_output_tokens, model.context_window // share)
@@ -47,17 +47,17 @@ class ContextWindow(Struct, frozen=True):
 
     @property
     def soft_limit(self) -> int:
-        """What a request may fill before room is made."""
+        """The size that a request may reach before room is made."""
         return int(self.size * _MAX_FILL_RATIO) - self.reserved_for_reply
 
     @property
     def hard_limit(self) -> int:
-        """What a request may fill when no more room can be made."""
+        """The size that a request may reach if no more room can be made."""
         return int(self.size * _MAX_FILL_RATIO) - min(self.reserved_for_reply, self.size // 8)
 
 
 class TokenTotals(Struct, frozen=True):
-    """What there is to know of a conversation to tell how much of the window it takes."""
+    """The counts from which the size of a conversation is told."""
 
     prefix_sums: Sequence[int]
     """Estimates of its first n messages, for every n."""
@@ -65,9 +65,9 @@ class TokenTotals(Struct, frozen=True):
 
 
 class TokenEstimator:
-    """Estimates of one task's requests, put right by what the service counts. `min_ratio` rises
-    when the service says that a request was too long: from then on an estimate like that one
-    means a full window, whatever the catalogue and the service's counts say."""
+    """Estimates the requests of one task, corrected by the service's counts. `min_ratio` rises when
+    the service rejects a request as too long: from then on, such an estimate means a full window,
+    whatever the catalogue and the service's counts say."""
 
     def __init__(self) -> None:
         self.message_token_cache = MessageTokenCache()
@@ -84,32 +84,33 @@ class TokenEstimator:
         """Of the latest request, if the service counted few of its tokens: estimate and count."""
 
     def set_model(self, model_id: str, requests: int) -> None:
-        """The next request goes to this model, after so many. Each counts in its own way."""
+        """Set the model of the next request, after this many requests. Each model counts
+        differently."""
         if self._model_id and self._model_id != model_id:
             self.ratio, self.min_ratio = 1.0, _MIN_TOKEN_RATIO
             self._last_head_tokens, self._request_count_at_model_change = None, requests
         self._model_id = model_id
 
     def is_count_current(self, requests: int) -> bool:
-        """Whether the latest count is by the model that the next request goes to."""
+        """Whether the latest count is from the model of the next request."""
         return requests != self._request_count_at_model_change
 
     def estimate_tools(self, tools: Sequence[ToolSpec]) -> int:
-        """The estimate of a list of tools, which is mostly the same as the last time."""
+        """Estimate a list of tools, cached because it rarely changes."""
         if tools is not self._last_tools_estimate[0]:
             self._last_tools_estimate = (tools, estimate_tools_tokens(tools))
         return self._last_tools_estimate[1]
 
     def record_request(self, head: int) -> None:
-        """A request with this estimate of prompt and tools goes out."""
+        """Record that a request with these estimates is sent."""
         self._last_head_tokens = head
 
     def estimate_usage(
         self, head: int, conversation: TokenTotals, new: int, counted: int | None
     ) -> int:
-        """How much of the window a request takes: `head` and `new` are estimates of prompt and
-        tools, and of what is not yet among the messages. `counted` is what the service said of
-        the latest request that it answered: all before its last reply."""
+        """Estimate the size of a request: `head` and `new` are estimates of prompt and tools, and
+        of new blocks that are not among the messages yet. `counted` is the service's count for its
+        latest answered request: everything before its last reply."""
         answered, sums = conversation.last_reply_index, conversation.prefix_sums
         if counted is None or answered is None:
             return self.scale_estimate(head + sums[-1] + new)
@@ -125,7 +126,7 @@ class TokenEstimator:
         return TokenTotals(sums, next(replies, None))
 
     def scale_estimate(self, estimate: int) -> int:
-        """An estimate in the service's tokens, rather too many than too few."""
+        """Convert an estimate to the service's tokens, rather too high than too low."""
         return int(estimate * self.clamped_ratio)
 
     @property
@@ -137,12 +138,12 @@ class TokenEstimator:
         return self.min_ratio > _MIN_TOKEN_RATIO
 
     def record_overflow(self, estimate: int, size: int) -> None:
-        """The service refused a request of this estimate, for a window said to be of this size."""
+        """Record that the service rejected a request of this estimate, with this window size."""
         self.min_ratio = max(self.min_ratio, size / max(1, estimate))
 
     def is_cut(self, estimate: int, counted: int) -> bool:
-        """Whether the service seems to drop a part of its prompts: it counted far less than the
-        estimate of this request and the one before, and little of what was added."""
+        """Whether the service seems to truncate its prompts: it counted far less than the estimates
+        of this request and the previous one, and little of the added part."""
         before, self._last_count = self._last_count, None
         if not 0 < counted < _CUT_TOKEN_RATIO * estimate:
             return False
@@ -161,7 +162,7 @@ class CondenseThreshold(Struct, frozen=True):
 def resolve_condense_threshold(
     percent: int, by_profile: Mapping[str, int], profile: str
 ) -> CondenseThreshold:
-    """How full the window may get, in percent, with this profile."""
+    """Return how full the window may get with this profile, in percent."""
     own = by_profile.get(profile, INHERIT_THRESHOLD)
     if own == INHERIT_THRESHOLD:
         return CondenseThreshold(percent)
@@ -220,7 +221,7 @@ def estimate_tools_tokens(tools: Sequence[ToolSpec]) -> int:
 
 
 class MessageTokenCache:
-    """Counts of messages, each made once for as long as the message lives."""
+    """Token counts of messages, each computed once per message."""
 
     def __init__(self) -> None:
         self._estimates: WeakKeyDictionary[msg.Message, int] = WeakKeyDictionary()
@@ -237,8 +238,8 @@ class MessageTokenCache:
         return sum(map(self.estimate, messages))
 
     def build_prefix_sums(self, messages: Sequence[msg.Message]) -> Sequence[int]:
-        """How much the first n of them are, for every n. A conversation grows at its end: what
-        was summed the last time is not looked at again."""
+        """Compute the sums of the first n counts, for every n. Conversations grow at the end, so
+        earlier sums are reused."""
         most = min(len(self._last_messages), len(messages))
         ends = range(most, max(0, most - _MAX_CHANGED_TAIL_MESSAGES), -1)
         same = next((end for end in ends if self._last_messages[:end] == messages[:end]), 0)
@@ -274,8 +275,8 @@ def plan_truncation(
     counts: MessageTokenCache,
     fits: Callable[[int], bool],
 ) -> TruncationPlan | None:
-    """What to hide of the visible messages so that their estimate fits, or comes as near as can
-    be; None when nothing can be hidden."""
+    """Plan which visible messages to hide so that the estimate fits, or comes close; None if
+    nothing can be hidden."""
     if not visible:
         return None
     first, *others = (message for message in visible if not message.is_truncation_marker)
@@ -297,7 +298,7 @@ def plan_truncation(
 
 
 def _find_next_cut(reply_indexes: Sequence[int], hidden: int, count: int) -> int | None:
-    """About half of what still stands goes; at last, all but the latest reply."""
+    """Find the next cut: about half of the rest; finally all but the latest reply."""
     goal = hidden + (count - hidden) // 2
     later = [index for index in reply_indexes if index > hidden]
     nearest = [index for index in later if index <= goal]
@@ -307,7 +308,7 @@ def _find_next_cut(reply_indexes: Sequence[int], hidden: int, count: int) -> int
 def _find_max_text_chars(
     messages: Sequence[msg.Message], fits: Callable[[int], bool]
 ) -> int | None:
-    """How long texts may stay; None when cutting them would change nothing."""
+    """Find the maximum length of texts; None if cutting them would change nothing."""
     longest = MAX_TRUNCATED_TEXT_CHARS
     while longest > MIN_TRUNCATED_TEXT_CHARS and not fits(_estimate_shortened(messages, longest)):
         longest //= 2

@@ -63,7 +63,7 @@ class SearchReplaceBlock(Struct, frozen=True):
 
 
 class MalformedDiff(Struct, frozen=True):
-    """The diff is not a sequence of blocks; nothing of it may be applied."""
+    """The diff is not a sequence of blocks; none of it may be applied."""
 
     message: str
 
@@ -87,7 +87,7 @@ def parse_blocks(
     markers = [_find_awaiting_state(line.strip()) for line in lines]
     if _BlockParserState.OUTSIDE not in markers:
         markers = _find_other_markers(lines) or markers
-    # As many ends as beginnings and a separator for each: then a stray one belongs to a file.
+    # Equal numbers of starts and ends with a separator for each: a stray one belongs to a file.
     count = markers.count(_BlockParserState.OUTSIDE)
     counts_add_up = count == markers.count(_BlockParserState.IN_REPLACE) and (
         markers.count(_BlockParserState.IN_SEARCH) >= count
@@ -135,11 +135,11 @@ def parse_blocks(
 def _choose_block(
     body: list[str], separators: list[int], following: FollowingLines
 ) -> SearchReplaceBlock | None:
-    """The block as its separator divides it; None if it is not clear which line that is. Where the
-    file continues with `=======` after SEARCH, the line may be a quotation of that."""
+    """Choose the separator of a block; None if it is ambiguous. Where the file continues with
+    `=======` after SEARCH, the line may be quoted from it."""
     if len(separators) > _MAX_LISTED_SEPARATORS:
         return None
-    # A separator that is written twice, or once more at the end, is not text to insert.
+    # A separator repeated, or once more at the end, is not text to insert.
     blocks = [
         _build_block(body[:at], body[at + 1 :])
         for at in separators
@@ -187,7 +187,7 @@ def _describe_separators(body: list[str], first_number: int) -> str:
 
 
 def _find_other_markers(lines: list[str]) -> list[_BlockParserState | None] | None:
-    """What each line is in blocks with other markers; None if it is not plain."""
+    """Classify the lines of blocks with other markers; None if they are ambiguous."""
     markers = [
         next(
             (state for state, form in _OTHER_MARKERS.items() if form.fullmatch(line.strip())), None
@@ -207,7 +207,7 @@ _OTHER_MARKERS = {
 
 
 def _parse_unified_diff(lines: list[str]) -> tuple[SearchReplaceBlock, ...]:
-    """The hunks of a unified diff of one file as blocks; nothing if it is none."""
+    """Convert a unified diff of one file into blocks; empty if it is not one."""
     blocks: list[SearchReplaceBlock] = []
     hunk: re.Match[str] | None = None
     old: list[str] = []
@@ -246,7 +246,7 @@ def _parse_unified_diff(lines: list[str]) -> tuple[SearchReplaceBlock, ...]:
 
 
 def _find_awaiting_state(marker: str) -> _BlockParserState | None:
-    """The state that a marker ends; None: the line is none."""
+    """Return the state that a marker ends; None if the line is not a marker."""
     if marker == _SEPARATOR_MARKER:
         return _BlockParserState.IN_SEARCH
     if _SEARCH_MARKER_RE.fullmatch(marker):
@@ -256,7 +256,7 @@ def _find_awaiting_state(marker: str) -> _BlockParserState | None:
 
 def _build_block(search: list[str], replace: list[str]) -> SearchReplaceBlock:
     start_line, rest = None, search
-    # A rule without a line number before it, and in front of the new lines too, is the file's own.
+    # A rule without a line number before it that also precedes the new lines is part of the file.
     if search[:1] == ["-------"] == replace[:1]:
         return SearchReplaceBlock(_unescape_markers(search), _unescape_markers(replace))
     if rest and (match := _START_LINE_RE.fullmatch(rest[0].strip())):
@@ -282,7 +282,7 @@ def _find_marker_problem(
     awaited_in: _BlockParserState | None,
     counts_add_up: bool,
 ) -> str | None:
-    """What is wrong with finding this line in this state, if anything is."""
+    """Return the problem with this line in this state, if any."""
     is_separator = awaited_in is _BlockParserState.IN_SEARCH
     if awaited_in and not (is_separator and counts_add_up):
         return (

@@ -1,8 +1,8 @@
 """Unified diffs of two texts.
 
-Lines that both texts have exactly once are anchors, and only the lines between two anchors are
-compared one by one. That keeps the cost near the length of the texts, where a plain comparison
-would grow with its square on files full of repeated lines.
+Lines that occur exactly once in both texts are anchors, and only the lines between two anchors are
+compared one by one. This keeps the cost nearly linear, where a plain comparison would be quadratic
+on files with many repeated lines.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LineChange(NamedTuple):
 
 
 def build_unified_diff(old: str, new: str) -> UnifiedDiff:
-    """Hunks with three lines of context, and how many lines get other line ends."""
+    """Build hunks with three lines of context; return also how many line endings change."""
     old_lines, new_lines = _split_lines(old), _split_lines(new)
     changes = list(iter_changes(old_lines, new_lines))
     hunks = [_render_hunk(group, old_lines, new_lines) for group in _group_changes(changes)]
@@ -65,12 +65,12 @@ def build_unified_diff(old: str, new: str) -> UnifiedDiff:
 
 
 def iter_common_line_numbers(old: list[str], new: list[str]) -> Iterator[tuple[int, int]]:
-    """The numbers, in one and the other, of lines that the change from one to the other leaves."""
+    """Iterate over pairs of line numbers, in the old and the new text, of unchanged lines."""
     yield from _iter_unchanged_line_numbers(old, new, iter_changes(old, new))
 
 
 def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
-    """A file that was not there before, as a patch against `/dev/null`."""
+    """Build the diff of a new file, as a patch against `/dev/null`."""
     header = f"--- /dev/null\n+++ {path}\n"
     if not text:
         return UnifiedDiff(header, DiffStats(added=0, removed=0))
@@ -83,7 +83,7 @@ def build_new_file_diff(path: str, text: str) -> UnifiedDiff:
 def _iter_unchanged_line_numbers(
     old: list[str], new: list[str], changes: Iterable[LineChange]
 ) -> Iterator[tuple[int, int]]:
-    """The numbers of the lines between changes."""
+    """Iterate over the pairs of line numbers between changes."""
     old_at = new_at = 0
     for change in [*changes, LineChange(len(old), len(old), len(new), len(new))]:
         old_numbers = range(old_at, change.old_start)
@@ -94,7 +94,7 @@ def _iter_unchanged_line_numbers(
 def _describe_line_ending_changes(
     old: str, new: str, unchanged: Iterable[tuple[int, int]]
 ) -> Iterator[str]:
-    """Lines that stay but for their ends."""
+    """Describe lines of which only the line endings change."""
     old_ends = [line.endswith("\r") for line in old.split("\n")]
     new_ends = [line.endswith("\r") for line in new.split("\n")]
     changed = Counter((old_ends[one], new_ends[other]) for one, other in unchanged)
@@ -129,7 +129,7 @@ def iter_changes(old: list[str], new: list[str]) -> Iterator[LineChange]:
 
 
 def _find_anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
-    """Pairs of equal lines that no pair crosses: the ends, then unique lines in between."""
+    """Find pairs of equal lines that do not cross: the ends, then unique lines in between."""
     head, tail = count_common_ends(old, new)
     middle = _find_unique_anchors(old, new, head, tail)
     ends = [(len(old) - back, len(new) - back) for back in range(tail, 0, -1)]
@@ -139,7 +139,8 @@ def _find_anchors(old: list[str], new: list[str]) -> list[tuple[int, int]]:
 def _find_unique_anchors(
     old: list[str], new: list[str], head: int, tail: int
 ) -> list[tuple[int, int]]:
-    """The longest rising run of lines that are unique in both middles (patience sorting)."""
+    """Find the longest increasing run of lines that are unique in both middles (patience
+    sorting)."""
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     old_counts, new_counts = Counter(old_middle), Counter(new_middle)
     new_at = {line: at for at, line in enumerate(new_middle, head)}
@@ -165,7 +166,7 @@ def _find_unique_anchors(
 
 
 def _group_changes(changes: list[LineChange]) -> Iterator[list[LineChange]]:
-    """Changes whose contexts touch, which share a hunk."""
+    """Group changes whose contexts touch into hunks."""
     group: list[LineChange] = []
     for change in changes:
         if group and change.old_start - group[-1].old_stop > 2 * _CONTEXT_LINE_COUNT:

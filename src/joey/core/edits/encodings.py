@@ -20,7 +20,7 @@ class Encoding(Struct, frozen=True):
         return data[len(self.byte_order_mark) :].decode(self.name, self.errors)
 
     def encode(self, text: str) -> bytes:
-        """Raises UnicodeEncodeError for what this encoding cannot say."""
+        """Encode text. Raises UnicodeEncodeError if the encoding cannot represent it."""
         return self.byte_order_mark + text.encode(self.name, self.errors)
 
 
@@ -30,7 +30,7 @@ _UTF_16_ENCODINGS = (Encoding("utf-16-le", b"\xff\xfe"), Encoding("utf-16-be", b
 
 
 def detect_encoding(data: bytes) -> Encoding | None:
-    """How a file is written; None when it is not text."""
+    """Detect the encoding of a file; None if it is not text."""
     for encoding in _UTF_16_ENCODINGS:
         if data.startswith(encoding.byte_order_mark):
             try:

@@ -1,13 +1,12 @@
 """A text that is edited line by line, with exact and loose search for lines.
 
-*Exact* compares the lines as they are. *Loose* compares them with runs of white space counted as
-one space, typographic characters as plain ones and blank lines as nothing: a model that copies
-from memory deviates from the file in these first. Both are string searches over the joined
-lines, so their cost is that of reading the text a few times. `str.find` is fast as long as matches
-do not overlap much; a repetitive text is searched in one pass from there on (Knuth, Morris,
-Pratt).
+*Exact* compares the lines unchanged. *Loose* treats a run of white space as one space and
+typographic characters as plain ones, and ignores blank lines: models that copy from memory get
+these wrong first. Both are string searches over the joined lines, so their cost is that of reading
+the text a few times. `str.find` is fast as long as matches overlap little; repetitive text is
+searched in one pass from there on (Knuth, Morris, Pratt).
 
-Every line keeps its own line end, and whether the text ends with one stays as it was.
+Every line keeps its own line ending, and whether the text ends with a newline stays unchanged.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ _PLAIN_TEXT_BY_CODE_POINT = {
 
 
 class LineSpan(NamedTuple):
-    """Lines `start` up to but not including `stop`, counted from 0."""
+    """Lines from `start` up to but not including `stop`, counted from 0."""
 
     start: int
     stop: int
 
 
 class ChangedLines(NamedTuple):
-    """Lines `start` up to but not including `stop` of a new text, and how many old ones they
+    """Lines from `start` up to but not including `stop` of a new text, and how many old ones they
     replace."""
 
     start: int
@@ -73,7 +72,7 @@ class Document:
 
     @property
     def text(self) -> str:
-        # The line that had no end may stand before others now, and the other way round.
+        # The line without a newline may now be before others, and vice versa.
         ends = [end or self._default_newline for end in self._line_endings]
         if ends and not self.ends_with_newline:
             ends[-1] = ""
@@ -81,22 +80,22 @@ class Document:
 
     @cached_property
     def normalized_lines(self) -> list[str]:
-        """The lines as the loose comparison sees them; blank ones are empty."""
+        """The lines normalized for the loose comparison; blank ones are empty."""
         return [normalize_text(line) for line in self.lines]
 
     @cached_property
     def line_index(self) -> Mapping[str, Sequence[int]]:
-        """Where each line is, as the loose comparison sees it."""
+        """The numbers of each line, normalized for the loose comparison."""
         return build_line_index((line,) for line in self.normalized_lines)
 
     @cached_property
     def word_index(self) -> Mapping[str, Sequence[int]]:
-        """The lines in which each word is."""
+        """The numbers of the lines that contain each word."""
         return build_line_index(map(tokenize_line, self.normalized_lines))
 
     def replace(self, span: LineSpan, lines: Sequence[str]) -> None:
-        """New lines end as the first line that they replace does, or else the one before it; equal
-        ones around them stay."""
+        """Replace lines. New lines get the line ending of the first line they replace, or else of
+        the one before it; equal lines around them stay."""
         caches = vars(self)
         caches.pop("line_index", None)
         caches.pop("word_index", None)
@@ -112,7 +111,7 @@ class Document:
             self.normalized_lines[start:stop] = [normalize_text(line) for line in new]
 
     def find_exact(self, search: list[str], within: LineSpan) -> list[LineSpan]:
-        """Every place within these lines where the searched lines stand as they are."""
+        """Find every exact match of the searched lines within these lines."""
         text = "\n".join(["", *self.lines[within.start : within.stop], ""])
         joined_search = "\n".join(["", *search, ""])
         spans: list[LineSpan] = []
@@ -124,7 +123,7 @@ class Document:
         return spans
 
     def find_loose(self, search: list[str], within: LineSpan) -> list[LineSpan]:
-        """Every place where the lines say the same but for white space and typography."""
+        """Find every match that differs only in white space and typography."""
         normal = self.normalized_lines
         numbers = [number for number in range(within.start, within.stop) if normal[number]]
         lines = [normal[number] for number in numbers]
@@ -145,7 +144,8 @@ class Document:
     def _include_blank_lines(
         self, span: LineSpan, before: int, after: int, within: LineSpan
     ) -> LineSpan:
-        """Take in the blank lines around a span, as many as the search has and the text offers."""
+        """Extend a span over blank lines around it, as many as the search has and the text
+        offers."""
         start, stop = span
         while before and start > within.start and not self.normalized_lines[start - 1]:
             start, before = start - 1, before - 1
@@ -155,12 +155,12 @@ class Document:
 
 
 def tokenize_line(line: str) -> Iterable[str]:
-    """Each word of a line once."""
+    """Return each word of a line once."""
     return dict.fromkeys(_WORD_RE.findall(line))
 
 
 def build_line_index(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
-    """The numbers of the lines that have a key; each line is given by its keys."""
+    """Build an index from keys to the numbers of the lines that have them."""
     index: defaultdict[str, list[int]] = defaultdict(list)
     for number, keys in enumerate(lines):
         for key in keys:
@@ -169,7 +169,7 @@ def build_line_index(lines: Iterable[Iterable[str]]) -> dict[str, list[int]]:
 
 
 def count_common_ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
-    """How many lines, or characters, both begin with, and how many of the others both end with."""
+    """Count the common leading and trailing items of two sequences of lines or characters."""
     head = _count_common_prefix(one, other)
     return head, _count_common_prefix(one[head:][::-1], other[head:][::-1])
 
@@ -187,7 +187,7 @@ _MAX_OVERLAP_FACTOR = 8
 
 
 def iter_occurrences(text: str, search: str) -> Iterator[int]:
-    """Positions in order; an empty text is nowhere."""
+    """Iterate over the positions of a text in order; an empty text has none."""
     if not search:
         return
     budget = _MAX_OVERLAP_FACTOR * len(text)
@@ -202,7 +202,7 @@ def iter_occurrences(text: str, search: str) -> Iterator[int]:
 
 
 def _iter_overlapping_occurrences(text: str, search: str, start: int) -> Iterator[int]:
-    # For each beginning of the search, the longest part that it both starts and ends with.
+    # For each prefix of the search text, the longest proper prefix that is also its suffix.
     borders = [0] * len(search)
     length = 0
     for end in range(1, len(search)):
@@ -227,9 +227,9 @@ def get_indent(line: str) -> str:
 
 
 def reindent_lines(lines: Sequence[str], matched: Iterable[tuple[str, str]]) -> list[str]:
-    """New lines for a place whose lines, given as written and as in the file, may differ in
-    indentation: shifted if all of them differ by the same, or only in the use of tabs or spaces;
-    the first line alone if only the first one differs; otherwise as written. Blank lines stay."""
+    """Reindent new lines for a place whose lines, as written and as in the file, may differ in
+    indentation: shift all if all differ by the same amount, or only in tabs versus spaces; only the
+    first line if only it differs; otherwise change nothing. Blank lines stay."""
     pairs = [
         (get_indent(written), get_indent(real))
         for written, real in matched
@@ -246,7 +246,7 @@ def reindent_lines(lines: Sequence[str], matched: Iterable[tuple[str, str]]) -> 
 
 
 def _find_shift(indents: Set[tuple[str, str]]) -> Callable[[str], str] | None:
-    """The change of an indentation, if the real ones have one prefix more, or less."""
+    """Find a common shift of indentation: one prefix more, or less."""
     if all(real.endswith(written) for written, real in indents):
         missing = {real.removesuffix(written) for written, real in indents}
         return missing.pop().__add__ if len(missing) == 1 else None
@@ -257,8 +257,8 @@ def _find_shift(indents: Set[tuple[str, str]]) -> Callable[[str], str] | None:
 
 
 def _find_tab_conversion(indents: Set[tuple[str, str]]) -> Callable[[str], str] | None:
-    """The change of an indentation, if the real ones have tabs for spaces, or spaces for tabs, of
-    one width, and all are deeper by the same number of levels."""
+    """Find a conversion of indentation between tabs and spaces of one width, with the same change
+    of levels on all lines."""
     blanks = {*"".join(one for one, _ in indents)}, {*"".join(other for _, other in indents)}
     if blanks not in (({" "}, {"\t"}), ({"\t"}, {" "})):
         return None

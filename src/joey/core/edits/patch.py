@@ -1,16 +1,16 @@
 """Application of the chunks of a patch to a text.
 
 Chunks are in the order of the file: each is searched after the one before it, and after the lines
-that its `@@` names. Only lines that are removed or added are touched; a kept line keeps its bytes
-even where it was found by ignoring white space or typography, and then added lines are shifted
-with the lines found, if all of these are indented by the same amount more or less than written.
-One chunk that does not fit fails the patch; the first few such chunks are explained. The summary of
-a failure quotes nothing from the file and the evidence does: a caller that may not see the file
-gets the summary only.
+that its `@@` names. Only removed and added lines are changed; a kept line keeps its bytes even if
+it matched by ignoring white space or typography. In that case added lines are shifted with the
+matched lines, if all of these are indented by the same amount more or less than written. One chunk
+that does not fit fails the patch; the first few such chunks are explained. The summary of a failure
+quotes nothing from the file, but the evidence does: a caller that may not see the file gets the
+summary only.
 
-Three mistakes have only one meaning and are accepted: a chunk that repeats lines which the chunk
-before has kept or its own `@@` has named, an `@@` that names a line which was passed already, and
-an empty line at the end of a chunk that the file does not have.
+Three unambiguous mistakes are accepted: a chunk that repeats lines kept by the chunk before or
+named by its own `@@`, an `@@` that names a line before the current position, and an empty line at
+the end of a chunk that the file does not have.
 
 Lines are found in four passes over the whole text, each more tolerant: exact; ignoring white space
 at line ends; also at line beginnings; also the difference between typographic and plain dashes,
@@ -52,7 +52,7 @@ _CONTEXT_LINE_COUNT = 3
 
 
 class FailedPatch(Struct, frozen=True):
-    """Chunks that do not fit; nothing of the patch may be applied."""
+    """Chunks do not fit; none of the patch may be applied."""
 
     failures: tuple[EditFailure, ...]
 
@@ -60,7 +60,7 @@ class FailedPatch(Struct, frozen=True):
 def apply_chunks(
     text: str, chunks: Sequence[PatchChunk], *, similarity: SimilarityFunction
 ) -> str | FailedPatch:
-    """The text after all chunks, or why some do not fit."""
+    """Return the text after all chunks, or why some do not fit."""
     patcher = _Patcher(text, similarity)
     misses = (failure for chunk in chunks if (failure := patcher.apply_chunk(chunk)) is not None)
     failures = tuple(islice(misses, MAX_FAILED_CHUNKS))
@@ -103,7 +103,7 @@ class _Patcher:
         return self._explain_missing_lines(chunk, starts[0])
 
     def _find_search_starts(self, chunk: PatchChunk) -> tuple[int, int] | EditFailure:
-        """Where to look for a chunk, and where to begin if it is not found from there on."""
+        """Find where to search for a chunk, and where to retry if it is not found from there on."""
         start, again = self._last_chunk_end, self._last_change_end
         for context in chunk.anchor_lines:
             at = self._line_finder.find([context], start)
@@ -114,7 +114,8 @@ class _Patcher:
         return start, again
 
     def _insert_lines(self, chunk: PatchChunk, start: int) -> None:
-        """Lines without any around them: behind what `@@` names, or at the end of the file."""
+        """Insert lines without context: after the line that `@@` names, or at the end of the
+        file."""
         is_placed = chunk.anchor_lines and not chunk.is_at_end
         at = start if is_placed else len(self._document.lines)
         added = [line.text for line in chunk.lines if line.sign is LineSign.ADDED]
@@ -130,7 +131,7 @@ class _Patcher:
         self._last_change_end = edits[-1][0].stop if edits else span.start
 
     def _explain_missing_anchor(self, chunk: PatchChunk, context: str, start: int) -> EditFailure:
-        """A line that `@@` names is not there."""
+        """Explain that a line named by `@@` does not exist."""
         after = f" after line {start}" if start else ""
         summary = (
             f"Chunk at line {chunk.patch_line_number} of the patch: there is no line "
@@ -141,7 +142,7 @@ class _Patcher:
         return EditFailure(summary, self._render_evidence([context], nearest))
 
     def _explain_missing_lines(self, chunk: PatchChunk, start: int) -> EditFailure:
-        """The kept and removed lines of a chunk stand nowhere where they may."""
+        """Explain that the kept and removed lines of a chunk are not found where allowed."""
         head = (
             f"Chunk at line {chunk.patch_line_number} of the patch: its kept and removed lines are "
             "not in the file as they are written."
@@ -180,7 +181,7 @@ class _Patcher:
         return nearest if nearest is not None and nearest.score else None
 
     def _describe_difference(self, search: list[str], nearest: SimilarMatch | None) -> str:
-        """How far the nearest lines are off, and from which line of the chunk on."""
+        """Describe how the closest lines differ, and from which line of the chunk on."""
         if nearest is None:
             return "No similar lines were found. Read the file again."
         span = nearest.span
@@ -209,7 +210,7 @@ class _Patcher:
 
 
 def _build_line_edits(lines: Sequence[PatchLine], at: int) -> list[tuple[LineSpan, list[str]]]:
-    """One edit for each run of lines that are removed or added."""
+    """Build one edit for each run of removed or added lines."""
     edits: list[tuple[LineSpan, list[str]]] = []
     start = stop = at
     added: list[str] = []
@@ -228,8 +229,8 @@ def _build_line_edits(lines: Sequence[PatchLine], at: int) -> list[tuple[LineSpa
 
 
 def _drop_trailing_blank(lines: Sequence[PatchLine]) -> list[PatchLine]:
-    """The lines without an empty one at the end of what is looked for; if more lines are added
-    behind it, it is one of them."""
+    """Drop an empty line at the end of the searched lines; if lines are added after it, it is one
+    of them."""
     last = max(at for at, line in enumerate(lines) if line.sign is not LineSign.ADDED)
     if lines[last].text.strip():
         return list(lines)
@@ -240,7 +241,7 @@ def _drop_trailing_blank(lines: Sequence[PatchLine]) -> list[PatchLine]:
 
 
 def _reindent_added_lines(lines: Sequence[PatchLine], found: Sequence[str]) -> list[PatchLine]:
-    """Added lines with the indentation that the lines around them have in the file."""
+    """Reindent added lines to match the context lines in the file."""
     old = [line.text for line in lines if line.sign is not LineSign.ADDED]
     texts = reindent_lines([line.text for line in lines], zip(old, found, strict=True))
     return [
@@ -263,7 +264,7 @@ class LineFinder:
         self._joined_texts_by_pass: dict[int, tuple[str, list[int]]] = {}
 
     def find(self, pattern: Sequence[str], start: int) -> int | None:
-        """The first line from `start` on where the pattern, which has lines, stands."""
+        """Find the first line from `start` on where the pattern, which is not empty, matches."""
         if start + len(pattern) > len(self._lines):
             return None
         for number, simplify in enumerate(_LINE_NORMALIZERS):
@@ -274,14 +275,14 @@ class LineFinder:
         return None
 
     def find_at_end(self, pattern: Sequence[str], start: int) -> int | None:
-        """The line where the pattern stands as the last lines of the text."""
+        """Find the line where the pattern matches the end of the text."""
         at = len(self._lines) - len(pattern)
         tail = self._lines[at:] if at >= start else ()
         fits = any(list(map(key, tail)) == list(map(key, pattern)) for key in _LINE_NORMALIZERS)
         return at if fits else None
 
     def _get_joined_text(self, number: int) -> tuple[str, list[int]]:
-        """The lines as a pass sees them, each between newlines, and where each begins."""
+        """Return the normalized lines of a pass, joined by newlines, and the offset of each."""
         if number not in self._joined_texts_by_pass:
             lines = list(map(_LINE_NORMALIZERS[number], self._lines))
             offsets = list(accumulate((len(line) + 1 for line in lines), initial=0))

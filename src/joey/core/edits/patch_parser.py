@@ -12,8 +12,8 @@
     *** Delete File: old.py
     *** End Patch
 
-A shell here-document or a code fence may enclose all of it. The lines are read in one pass; a line
-that is not understood fails the whole patch and is reported by its number.
+The whole patch may be in a shell here-document or a code fence. The lines are read in one pass; an
+invalid line fails the whole patch and is reported by its number.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ FileOperation = AddFile | DeleteFile | UpdateFile
 
 
 class InvalidPatch(Struct, frozen=True):
-    """The text is no patch; nothing of it may be applied."""
+    """The text is not a patch; none of it may be applied."""
 
     message: str
 
@@ -99,7 +99,7 @@ def parse_patch(text: str) -> tuple[FileOperation, ...] | InvalidPatch:
 
 
 def iter_named_paths(text: str) -> Iterator[str]:
-    """Every path that a header of the text names, whether or not the text is a whole patch."""
+    """Iterate over every path that a header of the text names, even if the patch is invalid."""
     for line in text.split("\n"):
         for marker in (_ADD_FILE_MARKER, _DELETE_FILE_MARKER, _UPDATE_FILE_MARKER, _MOVE_MARKER):
             if line.startswith(marker):
@@ -113,7 +113,7 @@ class _PatchSyntaxError(Exception):
 
 
 def _find_body(lines: list[str]) -> tuple[int, int]:
-    """The lines between the first and the last marker, as indices from 0."""
+    """Find the lines between the first and the last marker, as indices from 0."""
     first, last = _trim_blank_lines(lines, 0, len(lines) - 1)
     is_wrapped = _HEREDOC_RE.fullmatch(lines[first].strip()) and lines[last].strip().endswith("EOF")
     is_fenced = lines[first].strip().startswith("```") and lines[last].strip() == "```"
@@ -157,7 +157,7 @@ class _PatchParser:
                 )
 
     def _skip_blank_lines(self) -> bool:
-        """Go to the next line that says something, if there is one."""
+        """Skip to the next line that is not blank, if any."""
         while self._position < self._stop and not self._lines[self._position].strip():
             self._position += 1
         return self._position < self._stop
@@ -173,7 +173,7 @@ class _PatchParser:
         return path
 
     def _parse_added_content(self) -> str:
-        """Added lines. A blank one without its sign counts if more of them follow."""
+        """Parse added lines. A blank line without its sign counts if more added lines follow."""
         lines: list[str] = []
         blank = 0
         for index in range(self._position, self._stop):
@@ -234,7 +234,7 @@ class _PatchParser:
         return PatchChunk(number, tuple(lines), contexts or (), at_end, final_newline)
 
     def _parse_anchor_lines(self) -> tuple[str, ...] | None:
-        """What `@@` lines name; None when there is none, and nothing for a bare one."""
+        """Parse `@@` lines; None if there is none, and nothing for a bare one."""
         begin = self._position
         named: list[str] = []
         while self._position < self._stop and (
