@@ -76,11 +76,11 @@ class TargetNotFoundError(ToolError):
 
 
 class NoServerError(ToolError):
-    """Nothing listens at the address that the browser was to load a page from."""
+    """Nothing listens at the address from which the browser should load a page."""
 
 
 class CheckpointError(JoeyError):
-    """The files of the workspace could not be kept, compared or brought back."""
+    """The files of the workspace could not be saved, compared or restored."""
 
 
 class UserError(JoeyError):
@@ -98,11 +98,11 @@ class ConfigError(UserError):
 
 
 class NoModelError(ConfigError):
-    """No model was chosen yet: whoever comes for the first time meets this."""
+    """No model was chosen yet, as at the first start."""
 
 
 class UntrustedAddressError(ConfigError):
-    """A task folder names an address for its model that the user has not."""
+    """A task directory names a model address that the user has not."""
 
     def __init__(self, provider: str, address: str) -> None:
         super().__init__(
@@ -116,11 +116,11 @@ class UntrustedAddressError(ConfigError):
 
 
 class WorkspaceError(UserError):
-    """The folder to work in is missing, unreadable or not a folder."""
+    """The workspace is missing, unreadable or not a directory."""
 
 
 class StoreError(UserError):
-    """A task folder could not be read or written."""
+    """A task directory could not be read or written."""
 
 
 class TaskNotFoundError(StoreError):
@@ -132,11 +132,11 @@ class TaskLockedError(StoreError):
 
 
 class TaskLostError(StoreError):
-    """Another process has taken the task over; nothing more may be written or run for it."""
+    """Another process has taken over the task; nothing more may be written or run for it."""
 
 
 class CondenseError(UserError):
-    """A conversation could not be summed up. Nothing has changed."""
+    """A conversation could not be condensed. Nothing has changed."""
 
 
 class ProviderFailureKind(StrEnum):
@@ -204,11 +204,11 @@ class ProviderError(UserError):
 
 
 class TaskStateError(JoeyError):
-    """A call that the state of the task does not allow."""
+    """The state of the task does not allow the operation."""
 
 
 class FailureCode(StrEnum):
-    """Why a task failed, unless its provider did: see `encode_provider_failure`."""
+    """Why a task failed, unless its provider failed: see `encode_provider_failure`."""
 
     REPEATED_FAILURES = "mistakes"
     COST_LIMIT = "budget"
@@ -225,7 +225,7 @@ class FailureCode(StrEnum):
 
 
 def encode_provider_failure(failure: ProviderFailureKind) -> str:
-    """The code of a task that failed because its provider did."""
+    """Return the code of a task that failed because its provider did."""
     return f"provider:{failure}"
 
 
@@ -233,5 +233,5 @@ _PROVIDER_FAILURE_BY_CODE = {encode_provider_failure(each): each for each in Pro
 
 
 def decode_provider_failure(code: str) -> ProviderFailureKind | None:
-    """None when the task failed for another reason, or for one that is not known."""
+    """Return the provider's failure; None if the task failed for another or an unknown reason."""
     return _PROVIDER_FAILURE_BY_CODE.get(code)

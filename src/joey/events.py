@@ -1,4 +1,4 @@
-"""The events of a task, for programs that listen to one.
+"""The events of a task, for programs that subscribe to them.
 
 Each class says when its event appears; `joey.core.events` has the union that they form.
 """

@@ -1,7 +1,7 @@
 """Events of a task: the closed union that the engine emits and everything else observes.
 
-Every event carries `ts`, a rising number of milliseconds that identifies it within its task (and
-the row it belongs to, where it makes one). There are two kinds:
+Every event carries `ts`, an increasing number of milliseconds that identifies it within its task
+(and its row, if it creates one). There are two kinds:
 
 - *durable* events are numbered, written to the journal before anything acts on them, and enough to
   rebuild both histories and the rest of a task's state;
@@ -75,7 +75,7 @@ class EventBase(Struct, frozen=True, omit_defaults=True, tag_field="event", kw_o
 
 
 class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Totals of a task, in the words of the WebSocket API."""
+    """Totals of a task, with the field names of the WebSocket API."""
 
     total_tokens_in: int = 0
     total_tokens_out: int = 0
@@ -86,13 +86,13 @@ class TokenUsage(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Tokens of the latest request and its reply: what the window holds now."""
 
     def plus(self, other: TokenUsage) -> TokenUsage:
-        """Both together; the window is this task's own."""
+        """Add the usage of both; the window is this task's own."""
         sums = TokenUsage(*map(add, structs.astuple(self), structs.astuple(other)))
         return structs.replace(sums, context_tokens=self.context_tokens)
 
 
 class Spending(Struct, frozen=True, omit_defaults=True):
-    """What limits are set for."""
+    """The amounts that limits apply to."""
 
     turns: int = 0
     """Replies."""
@@ -144,7 +144,7 @@ class TaskCreated(EventBase, frozen=True, tag="taskCreated"):
 
 
 class TaskImported(EventBase, frozen=True, tag="taskAdopted"):
-    """First event of a task whose folder was written by somebody else."""
+    """First event of every task whose directory was written by another program."""
 
     task_id: str
     workspace: str
@@ -158,13 +158,13 @@ class TaskImported(EventBase, frozen=True, tag="taskAdopted"):
 
 
 class TaskConfigured(EventBase, frozen=True, tag="taskConfigured"):
-    """All settings given to this task alone, by their names in the files. No secrets."""
+    """All settings given only to this task, by their names in the files. No secrets."""
 
     configuration: dict[str, Any]
 
 
 class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
-    """The loop begins to work, for the first time or again."""
+    """The loop starts to work, for the first time or again."""
 
     resumed: bool = False
     route: ModelRoute | None = None
@@ -177,7 +177,8 @@ class TaskStarted(EventBase, frozen=True, tag="taskStarted"):
 
 
 class BackgroundCommand(Struct, frozen=True, omit_defaults=True):
-    """A command in the background when a result was presented: how it ended, or that it runs."""
+    """A command that was in the background when a result was presented: how it ended, or that it is
+    running."""
 
     command: str
     is_running: bool = False
@@ -206,7 +207,7 @@ class TaskAborted(EventBase, frozen=True, tag="taskAborted"):
 
 
 class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
-    """The task cannot go on by itself; it may be resumed."""
+    """The task cannot continue by itself; it may be resumed."""
 
     code: str
     """A `FailureCode`, or that of a `ProviderFailureKind`: `provider:…`."""
@@ -217,19 +218,19 @@ class TaskFailed(EventBase, frozen=True, tag="taskFailed"):
 
 
 class UserMessage(EventBase, frozen=True, tag="userSaid"):
-    """Words of the user: the task itself (`is_first`), or feedback later on."""
+    """A message of the user: the task itself (`is_first`), or later feedback."""
 
     text: str
     images: tuple[str, ...] = ()
     is_first: bool = field(default=False, name="first")
 
     def matches_answer(self, answer: Answer) -> bool:
-        """These may be the words that came with an answer."""
+        """Whether this may be the message that came with an answer."""
         return (self.text, self.images) == (answer.text, answer.images)
 
 
 class RequestStarted(EventBase, frozen=True, tag="requestStarted"):
-    """A request goes out. `content` is what it adds after the results of the turn before."""
+    """A request is sent. `content` is what it adds after the results of the previous turn."""
 
     api_protocol: str
     content: tuple[UserBlock, ...] = ()
@@ -262,7 +263,7 @@ class ReplyReceived(EventBase, frozen=True, tag="replyReceived"):
 
 
 class ToolStarted(EventBase, frozen=True, tag="toolAnnounced"):
-    """A call that the rules allow is about to run; `ts` is that of its row."""
+    """A call allowed by the rules is about to run; `ts` is that of its row."""
 
     call_id: str
     tool: str
@@ -279,7 +280,7 @@ class ToolStarted(EventBase, frozen=True, tag="toolAnnounced"):
 
 
 class AskOpened(EventBase, frozen=True, tag="askOpened"):
-    """The task waits for a user. `ts` is the ask's identity."""
+    """The task waits for an answer. `ts` identifies the question."""
 
     ask: AskKind
     text: str = ""
@@ -306,7 +307,8 @@ class AskOpened(EventBase, frozen=True, tag="askOpened"):
     """Of a failed request: a `ProviderFailureKind`."""
 
     def accepts(self, answer: Answer) -> bool:
-        """A question of the model needs text or images; a button answers all others."""
+        """Whether a response answers it: a question of the model needs text or images, all others a
+        button."""
         return self.ask is not AskKind.FOLLOWUP or bool(answer.text.strip() or answer.images)
 
 
@@ -316,12 +318,12 @@ class AskAnswered(EventBase, frozen=True, tag="taskAskResponded"):
 
     @property
     def answered_by(self) -> str:
-        """`person`, or the name of the policy that answered in their place."""
+        """`person`, or the name of the policy that answered instead."""
         return self.answer.by
 
 
 class AskWithdrawn(EventBase, frozen=True, tag="askWithdrawn"):
-    """The task no longer waits for this ask (it was cancelled)."""
+    """The task no longer waits for an answer (it was cancelled)."""
 
     ask_ts: int
 
@@ -352,7 +354,7 @@ class ToolFinished(EventBase, frozen=True, tag="toolFinished"):
 
 
 class CommandEnded(EventBase, frozen=True, tag="commandEnded"):
-    """A command in the background has ended; recorded when this is reported to the model."""
+    """A background command has ended; recorded when this is reported to the model."""
 
     command: str
     exit_code: int | None = None
@@ -360,7 +362,7 @@ class CommandEnded(EventBase, frozen=True, tag="commandEnded"):
 
 
 class CompletionSentBack(EventBase, frozen=True, tag="completionSentBack"):
-    """A result was not presented: facts speak against it."""
+    """A result was not presented because facts contradict it."""
 
     facts: tuple[str, ...]
 
@@ -387,7 +389,7 @@ class RowAdded(EventBase, frozen=True, tag="said"):
 
 
 class CallDropped(EventBase, frozen=True, tag="callDropped"):
-    """Nothing came of a call: it was wrong, skipped or cut off. `ts` is that of its row, which
+    """A call was discarded: it was invalid, skipped or interrupted. `ts` is that of its row, which
     stays as it looked then."""
 
     tool: str
@@ -404,15 +406,15 @@ class ModeSwitched(EventBase, frozen=True, tag="taskModeSwitched"):
 
 
 class ProtocolChanged(EventBase, frozen=True, tag="protocolChanged"):
-    """The model is shown the whole history in this tool protocol from here on, whichever its turns
-    were born in. A rewind does not take it back."""
+    """From here on, the model is shown the whole history in this tool protocol, whichever the turns
+    were created in. A rewind does not undo this."""
 
     tool_protocol: ToolProtocol = field(name="protocol")
     reason: ProtocolChangeReason
 
 
 class MessageQueued(EventBase, frozen=True, tag="messageQueued"):
-    """Words that arrived while the task was busy; the model sees them at its next turn."""
+    """A message that arrived while the task was busy; the model sees it at its next turn."""
 
     id: str
     text: str
@@ -427,7 +429,8 @@ class MessageUnqueued(EventBase, frozen=True, tag="messageUnqueued"):
 
 
 class SubtaskSpawned(EventBase, frozen=True, tag="taskSpawned"):
-    """The subtask for a call, named before it exists: whatever dies, it is found or made again."""
+    """The subtask of a call, named before it exists: after any crash it is found or created
+    again."""
 
     child_id: str
     call_id: str = ""
@@ -442,7 +445,7 @@ class SubtaskSpawned(EventBase, frozen=True, tag="taskSpawned"):
 
 
 class WorktreeMerged(EventBase, frozen=True, tag="worktreeMerged"):
-    """What became of the changes in the worktree of a subtask. It is not done a second time."""
+    """The outcome of merging the changes in a subtask's worktree. They are not merged twice."""
 
     child_id: str
     report: str
@@ -451,16 +454,16 @@ class WorktreeMerged(EventBase, frozen=True, tag="worktreeMerged"):
 
 
 class TaskPaused(EventBase, frozen=True, tag="taskPaused"):
-    """The task sleeps until these subtasks return. They exist by now."""
+    """The task waits until these subtasks return. They exist by now."""
 
     child_ids: tuple[str, ...] = ()
 
 
 class TaskUnpaused(EventBase, frozen=True, tag="taskUnpaused"):
-    """Its subtasks have returned, or were stopped with it."""
+    """The task's subtasks have returned, or were stopped with it."""
 
 
-# Passing events ------------------------------------------------------------------------------
+# Transient events ------------------------------------------------------------------------------
 
 
 class RowOpened(EventBase, frozen=True, tag="rowOpened"):
@@ -472,13 +475,13 @@ class RowOpened(EventBase, frozen=True, tag="rowOpened"):
 
 
 class RowDelta(EventBase, frozen=True, tag="rowGrew"):
-    """More text for the open row `ts`."""
+    """More text of the open row `ts`."""
 
     delta: str
 
 
 class ArgumentsDelta(EventBase, frozen=True, tag="callGrew"):
-    """More raw arguments for the open call whose row is `ts`."""
+    """More raw arguments of the open call whose row is `ts`."""
 
     delta: str
 
@@ -490,7 +493,7 @@ class CommandOutputDelta(EventBase, frozen=True, tag="commandGrew"):
 
 
 class RetryCountdown(EventBase, frozen=True, tag="countdown"):
-    """Seconds until a failed request is tried again; `seconds` 0 ends the wait."""
+    """Seconds until a failed request is retried; `seconds` 0 ends the wait."""
 
     seconds: int
     message: str
@@ -504,7 +507,7 @@ class UsageChanged(EventBase, frozen=True, tag="taskTokenUsageUpdated"):
 
 
 class ContextCondensed(EventBase, frozen=True, tag="contextCondensed"):
-    """Everything so far is told to the model by a summary from here on."""
+    """From here on, a summary replaces everything so far for the model."""
 
     condense_id: str
     summary: str
@@ -532,7 +535,7 @@ class ContextTruncated(EventBase, frozen=True, tag="contextTruncated"):
 
 
 class CheckpointSaved(EventBase, frozen=True, tag="checkpointSaved"):
-    """The files of the workspace as they were at this moment can be brought back."""
+    """The files of the workspace at this moment can be restored."""
 
     id: str
     previous_id: str | None = field(default=None, name="before")
@@ -541,7 +544,7 @@ class CheckpointSaved(EventBase, frozen=True, tag="checkpointSaved"):
 
 
 class TaskRewound(EventBase, frozen=True, tag="taskRewound"):
-    """The history goes on from an earlier record. All that came after it is out of sight."""
+    """The history continues from an earlier record. Everything after that record is hidden."""
 
     to_seq: int = field(name="to")
     last_row_ts: int | None = field(default=None, name="row_ts")
@@ -555,7 +558,7 @@ class TaskRewound(EventBase, frozen=True, tag="taskRewound"):
 
 
 class FilesRestored(EventBase, frozen=True, tag="filesRestored"):
-    """The files are as they were at a checkpoint."""
+    """The files were restored to a checkpoint."""
 
     checkpoint: str
     paths: tuple[str, ...] = ()
@@ -563,8 +566,8 @@ class FilesRestored(EventBase, frozen=True, tag="filesRestored"):
 
 
 class TaskForked(EventBase, frozen=True, tag="taskForked"):
-    """The records before this one were taken over from another task. What they used and whom they
-    spawned is not this task's."""
+    """The records before this one were copied from another task. Their usage and subtasks are not
+    this task's."""
 
     source_id: str
     source_seq: int

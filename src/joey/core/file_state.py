@@ -1,9 +1,8 @@
 """States of files as values: versions the model has seen, changes, merges.
 
-The versions keep the model from overwriting a change blindly. A version is identified by its bytes
-where they were available, else by size and time. Telling the model that a file has changed does not
-mean that it has seen the change: until it reads the file again, the version that it knows stays the
-old one.
+The versions keep the model from overwriting changes that it has not seen. A version is identified
+by its bytes if available, else by size and time. Reporting a change to the model does not count as
+seeing it: until it reads the file again, the version that it knows is the old one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _MAX_REMEMBERED_FILES = 2_000
 
 
 class FileStamp(NamedTuple):
-    """How a version of a file is known without reading it."""
+    """Identifies a version of a file without reading it."""
 
     size: int
     mtime_ns: int
@@ -36,7 +35,7 @@ class _SeenVersion(Struct, frozen=True):
 
 
 class ReadTracker:
-    """Belongs to one task."""
+    """Tracks the files that the model of one task has seen."""
 
     def __init__(self) -> None:
         self._seen_versions: dict[Path, _SeenVersion] = {}
@@ -44,7 +43,7 @@ class ReadTracker:
         """Since files were last compared: the model's own command may have deleted some."""
 
     def record_seen(self, path: ResolvedPath, stamp: FileStamp, data: bytes | None = None) -> None:
-        """The model has read or written this version, which has exactly these bytes."""
+        """Record that the model has read or written this version, which has exactly these bytes."""
         digest = None if data is None else _compute_digest(data)
         self._seen_versions.pop(path.path, None)
         self._seen_versions[path.path] = _SeenVersion(path, stamp, digest)
@@ -52,7 +51,7 @@ class ReadTracker:
             del self._seen_versions[next(iter(self._seen_versions))]
 
     def record_change_reported(self, path: ResolvedPath, stamp: FileStamp) -> None:
-        """The model knows that there is another version, but not what is in it."""
+        """Record that the model knows of another version, but not its content."""
         if seen := self._seen_versions.get(path.path):
             self._seen_versions[path.path] = structs.replace(seen, reported_stamp=stamp)
 
@@ -60,28 +59,28 @@ class ReadTracker:
         self._seen_versions.pop(path.path, None)
 
     def clear(self) -> None:
-        """The model has seen nothing, as far as it remembers."""
+        """Forget everything: the model no longer has it in its context."""
         self._seen_versions.clear()
 
     def is_stale(self, path: ResolvedPath, stamp: FileStamp, data: bytes) -> bool:
-        """Whether the model has seen this file, and it is another one by now."""
+        """Whether the model has seen this file, and the file has changed since."""
         seen = self._seen_versions.get(path.path)
         if seen is None:
             return False
         return stamp != seen.stamp if seen.digest is None else _compute_digest(data) != seen.digest
 
     def list_recent_paths(self, limit: int) -> tuple[ResolvedPath, ...]:
-        """The files that the model has seen last, the latest first."""
+        """List the files that the model has seen last, the latest first."""
         latest = islice(reversed(self._seen_versions.values()), limit)
         return tuple(seen.resolved_path for seen in latest)
 
     def may_have_changed(self, path: ResolvedPath, stamp: FileStamp) -> bool:
-        """Whether the file may be another one than the model has seen or was told of."""
+        """Whether the file may differ from the version that the model has seen or was told of."""
         seen = self._seen_versions.get(path.path)
         return seen is not None and stamp not in (seen.stamp, seen.reported_stamp)
 
     def may_have_same_bytes(self, path: ResolvedPath, stamp: FileStamp) -> bool:
-        """Whether only the bytes can tell if the file is another one: somebody wrote it anew."""
+        """Whether only the bytes can show a change: the file was written again."""
         seen = self._seen_versions.get(path.path)
         return seen is not None and seen.digest is not None and seen.stamp.size == stamp.size
 
@@ -93,7 +92,7 @@ def _compute_digest(data: bytes) -> bytes:
 
 
 class FileChange(Struct, frozen=True):
-    """How one file differs between two moments."""
+    """How one file differs between two points in time."""
 
     path: str
     """Relative to the workspace, with `/`."""
@@ -101,7 +100,7 @@ class FileChange(Struct, frozen=True):
 
 
 class LeftFile(Struct, frozen=True):
-    """A file that a task has changed, and that is in no checkpoint: it stays as it is."""
+    """A file that a task has changed but no checkpoint includes: it stays as it is."""
 
     path: str
     """Relative to the workspace, with `/`; absolute when it is outside."""
@@ -110,7 +109,7 @@ class LeftFile(Struct, frozen=True):
 
 
 class FileDiff(Struct, frozen=True, rename="camel"):
-    """A changed file with both of its texts; None where there was no file, or no text to show."""
+    """A changed file with both of its texts; None if there was no file, or not a text file."""
 
     path: str
     kind: Literal["added", "changed", "removed"]

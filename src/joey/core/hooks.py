@@ -1,8 +1,7 @@
-"""Hooks: the user's own commands that run at certain moments of a task, and their results.
+"""Hooks: the user's own commands that run at certain events of a task, and their results.
 
 A hook can block a call and add a message. It cannot allow anything that the rules or the user have
-not allowed, and it cannot change an approved call: it sees the call, and that call runs or does
-not run.
+not allowed, and it cannot change an approved call: that call runs unchanged or not at all.
 """
 
 from __future__ import annotations
@@ -48,14 +47,15 @@ class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unkno
     on_failure: Literal["continue", "block"] = "continue"
 
     def matches(self, event: HookEvent, names: Sequence[str]) -> bool:
-        """`names` are all that the tool goes by; none where no tool is concerned."""
+        """Whether the hook matches; `names` are all names of the tool, empty for events without
+        one."""
         if event is not self.event:
             return False
         return any(fnmatchcase(name, one) for one in self.tools for name in names or ("",))
 
     @property
     def short_command(self) -> str:
-        """Its command, on one short line."""
+        """Its command, shortened to one line."""
         line = " ".join(clean_text(self.command).split())
         return (
             line
@@ -65,7 +65,7 @@ class Hook(Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unkno
 
 
 class HookInput(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What a hook reads on its standard input."""
+    """The JSON object on a hook's standard input."""
 
     event: HookEvent
     task_id: str
@@ -95,7 +95,7 @@ class HookExit(Struct, frozen=True):
 
 
 class HookReport(Struct, frozen=True):
-    """What came of one hook, or of all that ran at a moment."""
+    """The result of one hook, or of all hooks of one event."""
 
     block_reason: str | None = None
     blocked_by: str = ""
@@ -106,7 +106,7 @@ class HookReport(Struct, frozen=True):
 
 
 def build_hook_report(hook: Hook, end: HookExit) -> HookReport:
-    """What the end of a hook means."""
+    """Build the report from how a hook ended."""
     by = f"{HOOK_NAME_PREFIX}`{hook.short_command}`"
     if end.exit_code == 0:
         return HookReport(messages=_parse_message(end.stdout))
@@ -125,7 +125,7 @@ def build_hook_report(hook: Hook, end: HookExit) -> HookReport:
 
 
 def merge_reports(reports: Iterable[HookReport]) -> HookReport:
-    """All of them together; the last one may block."""
+    """Merge the reports; the last one may block."""
     found = list(reports)
     last = found[-1] if found else HookReport()
     return HookReport(
@@ -137,7 +137,7 @@ def merge_reports(reports: Iterable[HookReport]) -> HookReport:
 
 
 def clean_text(text: str) -> str:
-    """Words that may be shown and told: no control characters, and not too many."""
+    """Clean text for display: no control characters, limited length."""
     text = render_terminal_output(text).translate(_REMOVED_CONTROL_CHARS).strip()
     if len(text) <= MAX_MESSAGE_CHARS:
         return text
@@ -147,7 +147,7 @@ def clean_text(text: str) -> str:
 
 
 def truncate_result(result: str) -> str:
-    """Beginning and end of a long result."""
+    """Keep the beginning and end of a long result."""
     if len(result) <= MAX_TOOL_RESULT_CHARS:
         return result
     half = MAX_TOOL_RESULT_CHARS // 2
@@ -156,7 +156,7 @@ def truncate_result(result: str) -> str:
 
 
 def _parse_message(stdout: str) -> tuple[str, ...]:
-    """`{"message": …}`; anything else that a hook prints is its own business."""
+    """Parse `{"message": …}`; other output of a hook is ignored."""
     if not stdout.lstrip().startswith("{"):
         return ()
     try:

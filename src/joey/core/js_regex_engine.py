@@ -1,10 +1,10 @@
 """JavaScript regular expressions over paths, matched within a bounded number of steps.
 
-Modes of Roo Code restrict edits with such patterns. The pattern comes with the workspace and the
-path from the model: neither may decide how long a match takes. So a pattern is compiled into a
-small machine that walks the path once, in all its states at the same time, and counts its steps.
-Beyond the limit, or with syntax that such a machine cannot support (references to the match of a
-group), nothing matches.
+Modes of Roo Code restrict edits with such patterns. The pattern comes from the workspace and the
+path from the model, so neither may determine how long a match takes. A pattern is compiled into a
+small automaton that reads the path once, in all its states at the same time, and counts its steps.
+Beyond the limit, or with syntax that such an automaton cannot support (back-references), nothing
+matches.
 
 Only the existence of a match counts, so groups do not capture and lazy quantifiers equal greedy
 ones.
@@ -41,19 +41,19 @@ Instruction = CharTest | tuple[int, ...] | _Assertion | None
 
 class PathPattern:
     def __init__(self, source: str) -> None:
-        """Raises PatternError: the text says what is wrong with it."""
+        """Raises PatternError, which names the problem."""
         self._program = [*_compile_pattern(source), None]
         _check_size(len(self._program))
 
     def matches(self, path: str) -> bool:
-        """Whether the pattern is found anywhere in the path."""
+        """Whether the pattern matches anywhere in the path."""
         if len(path) > MAX_PATH_CHARS:
             return False
         return _Matcher(self._program, path).has_match(0, 0, len(path), floating=True)
 
 
 class _Matcher:
-    """One match: what was found out on the way, and how many steps are left."""
+    """One match: cached results and the remaining steps."""
 
     def __init__(self, program: list[Instruction], text: str) -> None:
         self._program = program
@@ -64,7 +64,8 @@ class _Matcher:
     def has_match(
         self, entry: int, start: int, stop: int, *, floating: bool, up_to_stop: bool = False
     ) -> bool:
-        """`floating` may begin anywhere; `up_to_stop` must end exactly there."""
+        """Whether it matches; with `floating` it may begin anywhere, with `up_to_stop` it must end
+        exactly there."""
         states = {entry}
         for position in range(start, stop + 1):
             reached = self._collect_reachable_tests(states, position)
@@ -86,8 +87,8 @@ class _Matcher:
     def _collect_reachable_tests(
         self, states: set[int], position: int
     ) -> tuple[list[tuple[CharTest, int]], bool] | None:
-        """The tests that can be made from here, each with the place behind it, and whether a
-        match ends here; None when the steps are used up."""
+        """Collect the tests reachable from here, each with the position after it, and whether a
+        match ends here; None if the steps are used up."""
         tests: list[tuple[CharTest, int]] = []
         is_match = False
         seen = set(states)
@@ -131,13 +132,13 @@ class _Matcher:
             self._lookaround_cache[key] = self.has_match(
                 state + assertion.entry, start, stop, floating=not is_ahead, up_to_stop=not is_ahead
             )
-        # Out of steps, nothing is found; a negated look-around must not take that for a yes.
+        # Out of steps, nothing matches; a negated look-around must not treat that as a success.
         return self._steps_left >= 0 and self._lookaround_cache[key] != is_negated
 
 
 @lru_cache(maxsize=256)
 def compile_path_pattern(source: str) -> PathPattern:
-    """The pattern, compiled once. Raises PatternError."""
+    """Compile a pattern, cached. Raises PatternError."""
     return PathPattern(source)
 
 
@@ -172,7 +173,7 @@ def _compile_pattern(source: str) -> list[Instruction]:
 
 
 class _RegexCompiler:
-    """Compiles each part of a pattern to a program that can stand anywhere in another one."""
+    """Compiles each part of a pattern to a program that can be embedded in another one."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -308,7 +309,8 @@ class _RegexCompiler:
 
         @lru_cache(maxsize=1024)
         def passes(seen: str) -> bool:
-            """Remembered: a set may have a thousand members, and be asked at every step."""
+            """Whether a character is in the set; cached, because a set may have a thousand members
+            and is tested at every step."""
             return any(test(seen) for test in tests) != negated
 
         return passes
@@ -320,7 +322,7 @@ class _RegexCompiler:
         return "\b" if self._accept("b") else self._parse_escaped_member()
 
     def _parse_escaped_member(self) -> str | CharTest:
-        """A class of characters, or one."""
+        """Parse an escaped class of characters, or one character."""
         test = _CHAR_CLASSES.get(self._peek())
         if test is None:
             return self._parse_escaped_char()
@@ -346,7 +348,7 @@ class _RegexCompiler:
 
 def _repeat_program(inner: list[Instruction], least: int, most: int | None) -> list[Instruction]:
     if not inner:
-        return []  # nothing, however often it is repeated
+        return []  # empty, however often it is repeated
     step = len(inner) + 1
     _check_size(least * len(inner) + max(0, (most or 0) - least) * step)
     program = inner * least

@@ -1,15 +1,15 @@
 """MCP servers and their tools: values, tool names, argument schemas, paths of settings files.
 
 A tool is offered as `mcp--<server>--<tool>` (decision D2), in the characters that every provider
-accepts. Models return such names mangled: with other separators, without the prefix, with `-` and
+accepts. Models return such names altered: with other separators, without the prefix, with `-` and
 `_` confused; `fold_tool_name` makes all of these equal.
 
 Providers accept one object with properties as a schema. Servers may put `anyOf`, `oneOf`, `allOf`
-or a reference at the top; `normalize_schema` merges the alternatives: every property may be given,
-and only those that all of them require are required.
+or a reference at the top; `normalize_schema` merges the alternatives: every property is allowed,
+and only those that all alternatives require are required.
 
-Every task checks for the settings files, and most find none: then nothing of `joey.mcp` is loaded
-but its `leases`.
+Every task checks for the settings files, and most find none: then only `leases` of `joey.mcp` is
+loaded.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class McpServer(Struct, frozen=True, omit_defaults=True):
 
     @property
     def enabled_tools(self) -> tuple[McpTool, ...]:
-        """The tools that the model may be told of."""
+        """The enabled tools, which the model may see."""
         return tuple(tool for tool in self.tools if tool.enabled)
 
 
@@ -91,7 +91,7 @@ _DOUBLE_SEPARATOR_RE = compile_regex(r"--|__")
 
 
 def build_tool_name(server: str, tool: str) -> str:
-    """`mcp--weather--get_forecast`."""
+    """Build a tool name such as `mcp--weather--get_forecast`."""
     parts = (TOOL_NAME_PREFIX, sanitize_name(server, "_"), sanitize_name(tool, "_unnamed"))
     return TOOL_NAME_SEPARATOR.join(parts)[:MAX_TOOL_NAME_CHARS]
 
@@ -104,7 +104,7 @@ def sanitize_name(name: str, default: str) -> str:
 
 
 def fold_tool_name(name: str) -> str | None:
-    """What all manglings of one tool's name have in common; None when it names no MCP tool."""
+    """Fold all altered forms of a tool name into one; None if it names no MCP tool."""
     if not _DOUBLE_SEPARATOR_RE.search(name):
         return None
     plain = _SEPARATOR_RUN_RE.sub("_", name).strip("_")
@@ -112,7 +112,7 @@ def fold_tool_name(name: str) -> str | None:
 
 
 def equals_ignoring_dashes(first: str, second: str) -> bool:
-    """The same but for `-` and `_`."""
+    """Whether the names are equal except for `-` and `_`."""
     return first.replace("-", "_") == second.replace("-", "_")
 
 
@@ -139,7 +139,8 @@ ObjectMembers = tuple[dict[str, Any], list[str]]
 
 
 def normalize_schema(schema: object) -> dict[str, Any]:
-    """The same schema where it is usable as it is; the open object where nothing is known."""
+    """Normalize a schema; unchanged if it is usable, an object with any properties if nothing is
+    known."""
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
     properties, required = _SchemaMerger(schema).collect_members(schema)
@@ -154,7 +155,8 @@ def normalize_schema(schema: object) -> dict[str, Any]:
 
 
 def rename_properties(schema: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The schema with names that every service takes, and the original ones by these."""
+    """Return the schema with property names that every service accepts, and the original names by
+    these."""
     properties = schema["properties"]
     originals: dict[str, str] = {}
     for name in properties:
@@ -184,8 +186,8 @@ _PLAIN_TYPES: dict[object, tuple[type, ...]] = {
 
 
 def plainly_fits(schema: object, value: object) -> bool:
-    """Whether a value fits a schema of the usual keywords. False where it does not, and where only
-    a validator can tell."""
+    """Whether a value fits a schema of common keywords. False if it does not, or if only a
+    validator can tell."""
     if not isinstance(schema, dict) or not schema.keys() <= _PLAIN_KEYWORDS:
         return False
     kind = schema.get("type")
@@ -204,7 +206,8 @@ def plainly_fits(schema: object, value: object) -> bool:
 
 
 class _SchemaMerger:
-    """Through the alternatives of one schema; one that refers to itself has no end, this has."""
+    """Merges the alternatives of a schema; recursion is limited, since a schema may refer to
+    itself."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root_schema = root
@@ -236,7 +239,7 @@ class _SchemaMerger:
         ]
 
     def _resolve_reference(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """A reference within the document, followed one step."""
+        """Resolve a reference within the document by one step."""
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return schema
@@ -262,5 +265,5 @@ SERVER_WORKING_DIRECTORY_NAME = "mcp"
 
 
 def list_config_paths(home: Path, workspace: Path) -> tuple[Path, ...]:
-    """The project's file, then the person's: whichever comes first decides about a name."""
+    """List the project's file, then the user's; the first definition of a name counts."""
     return (workspace / PROJECT_CONFIG_FILE, *(home / name for name in USER_CONFIG_FILE_NAMES))

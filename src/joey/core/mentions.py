@@ -67,7 +67,7 @@ class CommandMention(Struct, frozen=True):
 
 
 def find_mentions(text: str) -> tuple[Mention, ...]:
-    """All of them, in the order in which they stand."""
+    """Find all mentions in order."""
     found: list[Mention] = []
     for match in _MENTION_RE.finditer(text):
         start, end = match.span()
@@ -94,15 +94,15 @@ def find_mentions(text: str) -> tuple[Mention, ...]:
 
 
 def find_command_mentions(text: str) -> tuple[CommandMention, ...]:
-    """Every `/name` that could be a slash command; whether there is one, others know."""
+    """Find every `/name` that could be a slash command, whether or not that command exists."""
     return tuple(
         CommandMention(match["name"], *match.span()) for match in _COMMAND_RE.finditer(text)
     )
 
 
 def fill_arguments(content: str, arguments: str) -> str:
-    """The text of a command with `$ARGUMENTS` and `$1` to `$9` filled in. Without arguments, `$1`
-    stays: it may belong to a line of shell."""
+    """Fill in `$ARGUMENTS` and `$1` to `$9` in a command's text. Without arguments, `$1` stays: it
+    may belong to a shell command."""
     values = ["".join(groups) for groups in _ARGUMENT_WORD_RE.findall(arguments)]
 
     def fill(match: re.Match[str]) -> str:
@@ -117,7 +117,7 @@ def fill_arguments(content: str, arguments: str) -> str:
 
 
 def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
-    """The text with other words in some places; spans do not overlap."""
+    """Replace spans of a text; they must not overlap."""
     parts: list[str] = []
     position = 0
     for start, end, replacement in sorted(spans):
@@ -127,12 +127,12 @@ def replace_spans(text: str, spans: list[tuple[int, int, str]]) -> str:
 
 
 def format_mention(mention: Mention) -> str:
-    """What takes the place of a mention in the message, where its content is told below."""
+    """Format the replacement of a mention whose content follows later in the message."""
     return f"{_MENTION_TEXTS[mention.kind].format(mention.subject)} (see below)"
 
 
 def _strip_punctuation(text: str) -> str:
-    """Without the marks that end a sentence; an escaped one belongs to the name."""
+    """Strip closing punctuation; an escaped character belongs to the name."""
     end = len(text)
     while end and text[end - 1] in _CLOSING_PUNCTUATION and text[max(0, end - 2)] != "\\":
         end -= 1

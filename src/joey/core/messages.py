@@ -1,9 +1,8 @@
 """Messages of the model API: content blocks, replies, stream chunks.
 
-Messages have the shape of Roo's API history (Anthropic's, plus extras). Chunks are the vocabulary
-in which every provider yields a streaming reply: in the order of its own stream, with `UsageChunk`
-and `StopChunk` at any moment and more than once. Failures are raised as `ProviderError`, never
-yielded.
+Messages have the shape of Roo's API history (Anthropic's, plus extras). Every provider yields a
+streaming reply as chunks, in the order of its own stream, with `UsageChunk` and `StopChunk` at any
+point and any number of times. Failures are raised as `ProviderError`, never yielded.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class ImageBlock(Struct, frozen=True, tag_field="type", tag="image"):
 
 
 class ThinkingBlock(Struct, frozen=True, tag_field="type", tag="thinking"):
-    """Anthropic's signed thinking; must go back exactly as it came."""
+    """Anthropic's signed thinking; must be sent back unchanged."""
 
     thinking: str
     signature: str
@@ -44,7 +43,7 @@ class RedactedThinkingBlock(Struct, frozen=True, tag_field="type", tag="redacted
 class UnsignedReasoningBlock(
     Struct, frozen=True, omit_defaults=True, tag_field="type", tag="reasoning"
 ):
-    """Unsigned reasoning, kept for the record; sent back only where a provider wants it."""
+    """Unsigned reasoning, kept for the record; sent back only if a provider expects it."""
 
     text: str = ""
     summary: tuple[Any, ...] = ()
@@ -79,7 +78,7 @@ Block = (
 
 
 class ReplySource(Struct, frozen=True, omit_defaults=True):
-    """The service and the model that made a reply, and what only they can use of it."""
+    """The service and the model that made a reply, and data that only they can use."""
 
     service: str
     """A provider's name; with the host where that is not the provider's own."""
@@ -93,8 +92,8 @@ class ReplySource(Struct, frozen=True, omit_defaults=True):
 class Message(Struct, frozen=True, eq=False, weakref=True, omit_defaults=True):
     """One row of the API history.
 
-    Compared by identity: a message never changes once rendered, so whoever serialises it may
-    keep the bytes for as long as the message lives.
+    Compared by identity: a message never changes once rendered, so a serializer may cache its bytes
+    for as long as the message lives.
     """
 
     role: Literal["user", "assistant"]
@@ -132,7 +131,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolCall(Struct, frozen=True, omit_defaults=True):
-    """A call as the model made it, whichever protocol carried it."""
+    """A call as the model made it, in either protocol."""
 
     id: str
     """Unique within the task."""
@@ -153,7 +152,7 @@ class TextPart(Struct, frozen=True, tag="text"):
 
 
 class ReasoningItem(Struct, frozen=True, omit_defaults=True):
-    """Reasoning of the Responses API as it came: its place among the other items counts."""
+    """Reasoning of the Responses API as received; its position among the other items matters."""
 
     id: str
     encrypted_content: str
@@ -178,7 +177,7 @@ Part = TextPart | ReasoningPart | CallPart
 
 
 class UnusableCall(Struct, frozen=True):
-    """Something in the text of a reply that was meant as a call, and why it is none."""
+    """Part of a reply's text that was meant as a call, and why it is not one."""
 
     problem: str
     unknown_tool: str | None = None
@@ -188,7 +187,7 @@ class UnusableCall(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True, omit_defaults=True):
-    """One answer of the model, complete or cut off, in the order it was streamed."""
+    """One reply of the model, complete or interrupted, in stream order."""
 
     parts: tuple[Part, ...] = ()
     raw: str | None = None
@@ -209,7 +208,7 @@ class Reply(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing at all: such a reply is asked for again."""
+        """Whether it has no content: such a reply is requested again."""
         return not any(isinstance(part, CallPart) or part.text.strip() for part in self.parts)
 
 
@@ -219,26 +218,27 @@ def get_blocks(message: Message) -> tuple[Block, ...]:
 
 
 def sanitize_tool_name(name: str) -> str:
-    """A tool's name as every service takes it back; the model may have made it up."""
+    """Turn a tool's name into one that every service accepts; the model may have invented it."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"
 
 
 def build_image_block(data_uri: str) -> ImageBlock:
-    """``data:image/png;base64,…`` as the block that goes to the model."""
+    """Build the block for an image, given as ``data:image/png;base64,…``."""
     header, _, data = data_uri.partition(",")
     media_type = header.removeprefix("data:").partition(";")[0] or "image/png"
     return ImageBlock(ImageSource(media_type=media_type, data=data))
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """Text that any file or wire can carry: halves of surrogate pairs become question marks."""
+    """Replace lone surrogates by question marks, so that any file or connection can carry the
+    text."""
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def extract_text(blocks: str | tuple[Block, ...] | list[TextBlock | ImageBlock]) -> str:
-    """The text in a message's content, blocks joined by newlines."""
+    """Return the text in a message's content, blocks joined by newlines."""
     if isinstance(blocks, str):
         return blocks
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
@@ -260,7 +260,7 @@ class ReasoningChunk(Struct, frozen=True, omit_defaults=True, tag="reasoning"):
 
 
 class CallChunk(Struct, frozen=True, omit_defaults=True, tag="tool_call_partial"):
-    """A piece of a call: `arguments` is a delta. Any of the fields may come late or never."""
+    """A piece of a call: `arguments` is a delta. Any field may arrive late or never."""
 
     index: int
     id: str | None = None
@@ -270,13 +270,13 @@ class CallChunk(Struct, frozen=True, omit_defaults=True, tag="tool_call_partial"
 
 
 class CallEndChunk(Struct, frozen=True, tag="tool_call_end"):
-    """The provider says that no more arguments follow for this index."""
+    """No more arguments follow for this index, says the provider."""
 
     index: int
 
 
 class UsageChunk(Struct, frozen=True, tag="usage"):
-    """Totals so far: each one replaces the one before."""
+    """Totals so far; each chunk replaces the one before."""
 
     usage: Usage
 
@@ -288,7 +288,7 @@ class StopChunk(Struct, frozen=True, omit_defaults=True, tag="stop"):
 
 
 class SourceChunk(Struct, frozen=True, tag="source"):
-    """Who makes the reply, as far as it is known by now: each one replaces the one before."""
+    """The origin of the reply, as far as it is known; each chunk replaces the one before."""
 
     source: ReplySource
 
@@ -297,9 +297,10 @@ Chunk = TextChunk | ReasoningChunk | CallChunk | CallEndChunk | UsageChunk | Sto
 
 
 def merge_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Neighbouring pieces of the same text or call as one: for what came together anyway.
+    """Merge adjacent pieces of the same text or call that arrived together.
 
-    When there is an error, what came before it comes first."""
+    If there is an error, the chunks before it come first.
+    """
     last: object = None
     pieces: list[str] = []
     try:
@@ -322,7 +323,7 @@ def merge_chunks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
 
 
 def _get_merge_key_and_text(chunk: Chunk) -> tuple[object, str]:
-    """What it is a piece of, and the piece; None where it is more than a piece."""
+    """Return what a chunk is a piece of, and the piece; None if it is not only a piece."""
     match chunk:
         case CallChunk(index, None, None, str(arguments), None) if arguments:
             return index, arguments
@@ -350,8 +351,8 @@ _IMAGE_SIGNATURES = {
 
 
 def detect_image_type(data: bytes) -> str | None:
-    """The media type of an image that models accept, by its first 12 bytes; None for others. A
-    file that is an image by its name alone would make every later request of the task fail."""
+    """Detect the media type of an image that models accept, by its first 12 bytes; None for others.
+    A file that only has the name of an image would make every later request of the task fail."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _IMAGE_SIGNATURES.items() if data.startswith(start)), None)

@@ -1,6 +1,6 @@
 """Models: providers, abilities, prices, requests, and the tool protocol of a new task.
 
-The calls of a task travel either as structured calls or as XML in the text (decision D8).
+Tool calls are sent either as structured calls or as XML in the text (decision D8).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ Amount = Annotated[float, Meta(ge=0, le=MAX_AMOUNT)]
 
 
 class Rates(Struct, frozen=True, omit_defaults=True):
-    """US dollars per million tokens."""
+    """Prices in US dollars per million tokens."""
 
     input: Amount = 0.0
     output: Amount = 0.0
@@ -97,7 +97,7 @@ class Prices(Rates, frozen=True, omit_defaults=True, kw_only=True):
     """The date on which they were read: `2026-11-18`; empty if that is not known."""
 
     def select_rates(self, input_tokens: int) -> Rates:
-        """The rates of a request with so many tokens of input, cached ones included."""
+        """Return the rates of a request with this number of input tokens, cached ones included."""
         reached = (each for each in self.long_context if input_tokens > each.above)
         return max(reached, key=lambda each: each.above, default=self)
 
@@ -126,16 +126,19 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
 
     @property
     def has_small_window(self) -> bool:
-        """Too small for the usual prompt and tools: a lean form of both is used."""
+        """Whether the window is too small for the usual prompt and tools, so that a lean form of
+        both is used."""
         return self.context_window < SMALL_WINDOW_TOKENS
 
     def limit_window(self, tokens: int) -> ModelInfo:
-        """The same model with a smaller window, and room in it for more than an answer."""
+        """Return the model with a smaller window that still has room for a request and its
+        reply."""
         most = min(self.max_output_tokens, max(1, tokens // 5))
         return structs.replace(self, context_window=tokens, max_output_tokens=most)
 
     def compute_cost(self, usage: Usage) -> float | None:
-        """What a request cost: the provider's own figure, else by the catalogue's prices."""
+        """Compute the cost of a request: the provider's own figure, else by the catalogue's
+        prices."""
         if usage.cost is not None and 0 <= usage.cost <= MAX_AMOUNT:
             return usage.cost
         if self.prices is None:
@@ -144,7 +147,7 @@ class ModelInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class ModelOverride(Struct, frozen=True):
-    """What files of the user say about a model; None where they say nothing."""
+    """Facts about a model from the user's files; None for those not given."""
 
     context_window: int | None = None
     max_output_tokens: int | None = None
@@ -158,7 +161,7 @@ class ModelOverride(Struct, frozen=True):
     """The user wrote the prices, which then count wherever the model is served."""
 
     def merge(self, other: ModelOverride) -> ModelOverride:
-        """Both, of which `other` counts more."""
+        """Merge both; `other` takes precedence."""
         return structs.replace(self, **other._list_statements())
 
     def apply_to(self, model: ModelInfo) -> ModelInfo:
@@ -171,7 +174,7 @@ class ModelOverride(Struct, frozen=True):
 
 
 class ServedModel(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What a server on the user's own machine says about a model; None where it does not say."""
+    """Facts about a model reported by a local server; None for those not reported."""
 
     context_window: int | None = None
     """Tokens that it takes as it runs now."""
@@ -185,7 +188,7 @@ class ServedModel(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Speed(Struct, frozen=True):
-    """Tokens per second; None where the server does not tell."""
+    """Tokens per second; None if the server does not report them."""
 
     output: float | None = None
     prompt: float | None = None
@@ -219,7 +222,7 @@ class ToolSpec(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True):
-    """One request. `messages` keep their identity from turn to turn (see `Message`)."""
+    """One request. `messages` keep their identity between turns (see `Message`)."""
 
     system_prompt: str
     messages: Sequence[Message]
@@ -233,7 +236,8 @@ class ModelRequest(Struct, frozen=True):
 def choose_tool_protocol(
     *, locked: ToolProtocol | None, detected: ToolProtocol | None, model_has_native_tools: bool
 ) -> ToolProtocol:
-    """Locked by the task, else seen in its history, else what the model can do, else native."""
+    """Choose the protocol locked by the task, else the one in its history, else the one that the
+    model supports, else native."""
     if locked is not None:
         return locked
     if detected is not None:

@@ -34,7 +34,7 @@ class Grant(Struct, frozen=True, omit_defaults=True):
     description: str | None = None
 
     def covers(self, path: str) -> bool:
-        """A pattern that cannot be used covers nothing."""
+        """Whether a path is covered; an invalid pattern covers nothing."""
         if self.file_regex is None:
             return True
         try:
@@ -56,7 +56,7 @@ class Mode(Struct, frozen=True, omit_defaults=True):
 
     @property
     def purpose(self) -> str:
-        """What it is for, in a line: as its maker says, else the beginning of its role."""
+        """Its purpose in one line: its author's, or the beginning of its role."""
         if self.when_to_use.strip():
             return " ".join(self.when_to_use.split())
         sentence, _, rest = " ".join(self.role.split()).partition(". ")
@@ -64,7 +64,7 @@ class Mode(Struct, frozen=True, omit_defaults=True):
 
     @property
     def can_edit_or_run(self) -> bool:
-        """Whether it grants edits, if only of some files, or commands."""
+        """Whether it grants edits, even of only some files, or commands."""
         return any(grant.group in (ToolGroup.EDIT, ToolGroup.COMMAND) for grant in self.grants)
 
     def find_grant(self, group: ToolGroup) -> Grant | None:
@@ -82,7 +82,7 @@ def grants_more_than(mode: Mode, other: Mode) -> bool:
 
 
 class ModePromptOverride(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a user has put in place of the words of a built-in mode."""
+    """The user's replacement for texts of a built-in mode."""
 
     role_definition: str | None = None
     when_to_use: str | None = None
@@ -222,16 +222,16 @@ def find_mode(slug: str, modes: tuple[Mode, ...] = BUILT_IN_MODES) -> Mode | Non
 
 
 def choose_fallback_mode(preferred: str, modes: tuple[Mode, ...]) -> Mode:
-    """The mode for a task whose own does not exist: the user's usual one, if there is one."""
+    """Choose the mode of a task whose own does not exist: the user's default one, if it exists."""
     return find_mode(preferred, modes) or find_mode(DEFAULT_MODE, modes) or modes[0]
 
 
 def merge_modes(
     custom: tuple[Mode, ...], prompts: Mapping[str, ModePromptOverride | None] | None = None
 ) -> tuple[Mode, ...]:
-    """Built-in modes, then custom ones; a custom mode takes the place of a built-in one whole.
-    `prompts` change the words of built-in modes. Of several custom modes with the same slug the
-    first counts."""
+    """Return built-in modes, then custom ones; a custom mode replaces a whole built-in one.
+    `prompts` change texts of built-in modes. Of several custom modes with the same slug, the first
+    counts."""
     found = {mode.slug: mode for mode in BUILT_IN_MODES}
     for slug, prompt in (prompts or {}).items():
         if prompt is not None and slug in found:
@@ -245,7 +245,7 @@ CustomizationSource = Literal["project", "global", "built-in"]
 
 
 class SlashCommand(Struct, frozen=True, omit_defaults=True):
-    """`/name` in a message stands for this text."""
+    """`/name` in a message is replaced by this text."""
 
     name: str
     content: str
@@ -256,7 +256,7 @@ class SlashCommand(Struct, frozen=True, omit_defaults=True):
 
 
 class Skill(Struct, frozen=True, omit_defaults=True):
-    """Instructions that the model fetches when it needs them."""
+    """Instructions that the model loads when needed."""
 
     name: str
     description: str
@@ -277,7 +277,7 @@ FOREIGN_RULE_FILES = frozenset({"CLAUDE.md", "CLAUDE.local.md", ".cursorrules"})
 
 
 class Instructions(Struct, frozen=True, omit_defaults=True):
-    """Everything that files add to the system prompt of one mode, in the order they are told."""
+    """Everything that files add to the system prompt of one mode, in order."""
 
     mode_rules: tuple[RuleFile, ...] = ()
     ignore_rules: str = ""
@@ -295,7 +295,7 @@ class Instructions(Struct, frozen=True, omit_defaults=True):
 
     @property
     def foreign_labels(self) -> tuple[str, ...]:
-        """Those of other agents, which users may not expect to be read."""
+        """The files of other agents, which users may not expect to be read."""
         return tuple(
             label for label in self.labels if label.rpartition("/")[2] in FOREIGN_RULE_FILES
         )

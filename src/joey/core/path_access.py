@@ -1,7 +1,6 @@
 """Resolved paths, and the directories that a task may reach.
 
-A path that the model names is resolved once (`ResolvedPath`); every reader and writer goes through
-one.
+A path that the model names is resolved once (`ResolvedPath`), and every reader and writer uses it.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from msgspec import Struct
 
 
 class DirectoryIdentity(Struct, frozen=True):
-    """The folder in which a file is, or the nearest one above it that exists: known again by what
-    it is, not by its name."""
+    """The directory of a file, or its nearest existing parent, identified by inode instead of
+    name."""
 
     depth: int
     """How many parts of the path lead to it."""
@@ -22,7 +21,8 @@ class DirectoryIdentity(Struct, frozen=True):
 
 
 class FileScope(Struct, frozen=True):
-    """Which directories, besides the workspace, the file tools of a run reach without asking."""
+    """The directories besides the workspace that the file tools of a run can reach without
+    asking."""
 
     added_directories: tuple[Path, ...] = ()
     """Directories that count as part of the workspace (`--add-dir`), resolved."""
@@ -42,7 +42,7 @@ class PathAccess(Struct, frozen=True):
 
 
 class ResolvedPath(Struct, frozen=True):
-    """A path that a model named, resolved once; every reader and writer goes through one."""
+    """A path that a model named, resolved once and used by every reader and writer."""
 
     path_as_given: str
     """As the model wrote it."""
@@ -69,7 +69,7 @@ class ResolvedPath(Struct, frozen=True):
 
 class DirectoryBoundary:
     def __init__(self, roots: tuple[Path, ...]) -> None:
-        """`roots` are resolved."""
+        """`roots` must be resolved."""
         self.roots = roots
 
     def get_access(self, path: Path) -> PathAccess:
@@ -80,8 +80,8 @@ class DirectoryBoundary:
 
 
 def get_relative_path(path: Path, directory: Path) -> str | None:
-    """A resolved path as seen from a directory; None when it is not in it."""
-    # By text, since this is asked often; a path in this form has no `//` and no `.` in it.
+    """Return a resolved path relative to a directory; None if it is not in it."""
+    # Compared as text, since this is called often; resolved paths have no `//` or `.` in them.
     text, above = str(path), str(directory)
     if text == above:
         return "."

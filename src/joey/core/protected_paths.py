@@ -1,4 +1,4 @@
-"""Protected paths: files that are executed later, or that loosen restrictions that hold now.
+"""Protected paths: files that are executed later, or that relax current restrictions.
 
 No write to them is made without approval. A name in the table protects every file or directory of
 that name, wherever it is, and everything below it; it need not exist yet. Names are compared as the
@@ -148,8 +148,8 @@ def is_protected(path: str) -> bool:
 
 
 def fold_name(name: str) -> str:
-    """A name as a file system may see it that ignores case, composition, and dots or spaces at
-    the end, and for which a stream of a file (`name:stream`) is that file."""
+    """Fold a name as a file system may that ignores case, Unicode composition, and trailing dots or
+    spaces, and for which a stream (`name:stream`) is that file."""
     if not name.isascii():
         name = unicodedata.normalize("NFKC", _IGNORABLE_CHARS_RE.sub("", name))
         name = unicodedata.normalize("NFKC", _IGNORABLE_CHARS_RE.sub("", name.casefold()))
@@ -161,7 +161,7 @@ def fold_name(name: str) -> str:
 def _is_protected_name(name: str) -> bool:
     name = fold_name(name)
     if not name:
-        return False  # the folder itself
+        return False  # the directory itself
     if name in _EXACT_NAMES or name.startswith(_NAME_PREFIXES) or name.endswith(_NAME_SUFFIXES):
         return True
     return any(part in name and fnmatchcase(name, glob) for part, glob in _INNER_GLOBS)

@@ -1,4 +1,4 @@
-"""Advice for names of providers that do not exist here, those of Roo Code above all."""
+"""Advice about unsupported provider names, mainly those of Roo Code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Redaction of secrets in configurations, logs and exports.
 
-A secret is recognised by its value, where that is in use here and therefore known, or by its
-shape. Neither finds everything.
+A secret is recognised by its value, if that is in use and therefore known, or by its format.
+Neither finds everything.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _LABELLED_SECRET_RE = compile_regex(
 
 
 class KnownSecrets:
-    """Values that are in use, gathered where they are met."""
+    """Secret values in use, collected where they are loaded."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
@@ -66,14 +66,14 @@ class KnownSecrets:
         self._values.update(value for value in values if value)
 
     def add_environment_secrets(self, env: Mapping[str, str]) -> None:
-        """What variables hold whose names say so."""
+        """Add the values of variables whose names mean secrets."""
         self.add(*(value for name, value in env.items() if _SECRET_VARIABLE_RE.search(name)))
 
     def redact(self, text: str) -> str:
         return redact_secrets(text, self._values)
 
     def mask(self, data: bytes) -> bytes:
-        """The data with an asterisk for each byte of a known value."""
+        """Mask known values in the data with an asterisk for each byte."""
         for value in self._values:
             form = value.encode("utf-8", "replace")
             if len(value) >= MIN_SECRET_CHARS and form in data:
@@ -82,32 +82,32 @@ class KnownSecrets:
 
 
 def is_secret_key(name: str) -> bool:
-    """By the name of a setting."""
+    """Whether a setting with this name is a secret."""
     return _SECRET_KEY_RE.search(name) is not None
 
 
 def collect_secret_values(values: Mapping[str, str]) -> list[str]:
-    """Those whose names say that they are secret."""
+    """Collect the values whose names mean secrets."""
     return [value for name, value in values.items() if is_secret_key(name)]
 
 
 def strip_url_credentials(address: str | None) -> str | None:
-    """An address without the user and password that may be in it."""
+    """Strip user and password from a URL."""
     return None if address is None else _URL_CREDENTIALS_RE.sub("", address)
 
 
 def strip_url_password(address: str) -> str:
-    """An address with the user, but without the password that may be in it."""
+    """Strip the password from a URL, but keep the user."""
     return _URL_PASSWORD_RE.sub(r"\g<user>", address)
 
 
 def has_secret_name(variable: str) -> bool:
-    """By its name, for a variable that would otherwise be passed on."""
+    """Whether a variable's name means a secret, so that it is not passed on."""
     return _WITHHELD_VARIABLE_RE.search(variable) is not None
 
 
 def redact_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """The text without these values, in any usual spelling, and without what looks like one."""
+    """Redact these values in any usual spelling, and text that looks like a secret."""
     forms = {form for value in known for form in _iter_spellings(value)}
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, REDACTION_TEXT)
@@ -117,17 +117,17 @@ def redact_secrets(text: str, known: Iterable[str] = ()) -> str:
 
 
 def redact_log_line(text: str, redact_text: Callable[[str], str]) -> str:
-    """For logs, which nobody reads for their words: also what is only called a secret."""
+    """Redact a log line strictly: also values that are only named like secrets."""
     return _LABELLED_SECRET_RE.sub(rf"\1{REDACTION_TEXT}", redact_text(text))
 
 
 def remove_secrets(value: Any, redact_text: Callable[[str], str] | None = None) -> Any:
-    """The same value without keys, tokens and passwords, at any depth. `redact_text` is for texts
-    that may hold any: what somebody said or printed."""
+    """Remove keys, tokens and passwords from a value at any depth. `redact_text` is applied to
+    texts that may contain any, such as messages and output."""
     match value:
         case dict():
             return {
-                # Any header may carry a key; which ones there are may be known.
+                # Any header may hold a key; its name may be shown.
                 name: (sorted(inner) if isinstance(inner, dict) else [])
                 if _HEADERS_KEY_RE.search(name)
                 else remove_secrets(inner, redact_text)
@@ -143,7 +143,7 @@ def remove_secrets(value: Any, redact_text: Callable[[str], str] | None = None) 
 
 
 def _iter_spellings(value: str) -> Iterator[str]:
-    """As it is, without `Bearer` before it, and as JSON and addresses spell it."""
+    """Iterate over spellings: unchanged, without `Bearer`, and as escaped in JSON and URLs."""
     for word in {value.strip(), *value.split()[-1:]}:
         if len(word) >= MIN_SECRET_CHARS:
             yield word

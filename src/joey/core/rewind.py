@@ -16,7 +16,7 @@ from joey.core.tool_calls import COMMAND_TOOL_NAME
 
 
 class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
-    """Of a rewind, or of the undoing of one."""
+    """The effect of a rewind, or of undoing one."""
 
     last_row_ts: int | None = field(name="messageTs")
     """The last row that stays; None when none does."""
@@ -45,7 +45,7 @@ class RewindPreview(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class FoldedHistory:
-    """All that a path tells."""
+    """The history folded from a path."""
 
     def __init__(self, records: Sequence[ev.Record]) -> None:
         self.records = records
@@ -73,7 +73,7 @@ class FoldedHistory:
 
 
 def build_rewind_preview(before: Sequence[ev.Record], after: Sequence[ev.Record]) -> RewindPreview:
-    """What is different when the history is made of other records."""
+    """Build the difference between the history and one made of other records."""
     old, new = FoldedHistory(before), FoldedHistory(after)
     known = {record.seq for record in after}
     gone = [record for record in before if record.seq not in known]
@@ -98,7 +98,7 @@ def build_rewind_preview(before: Sequence[ev.Record], after: Sequence[ev.Record]
 
 
 def _iter_started_commands(records: Sequence[ev.Record]) -> Iterator[str]:
-    """Those that were begun, in order."""
+    """Iterate over started commands in order."""
     asked: dict[int, str] = {}
     for record in records:
         match record.event:
@@ -115,7 +115,8 @@ def get_row_say(row: AnyRow) -> str | None:
 
 
 def find_user_row_ts(rows: Sequence[AnyRow], row_ts: int) -> int | None:
-    """The user's words at this row, or the nearest before it; None when there is no such row."""
+    """Find the user's message at this row, or the nearest one before it; None if there is no such
+    row."""
     until = [row for row in rows if get_ts(row) <= row_ts]
     if not until or get_ts(until[-1]) != row_ts:
         return None
@@ -124,8 +125,8 @@ def find_user_row_ts(rows: Sequence[AnyRow], row_ts: int) -> int | None:
 
 
 def find_row_ts_before_last_message(rows: Sequence[AnyRow]) -> int | None:
-    """The last row that stays when the user's latest words are taken back; the first of a task
-    always stay. None when there are no rows."""
+    """Find the last row that stays when the user's latest message is taken back; the first message
+    of a task always stays. None if there are no rows."""
     if not rows:
         return None
     latest = find_user_row_ts(rows, get_ts(rows[-1]))

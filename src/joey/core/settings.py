@@ -25,7 +25,7 @@ _ThresholdPercent = Annotated[int, Meta(ge=5, le=100)]
 
 
 class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What a task is run with. A copy belongs to each task; another task's change stays its own."""
+    """The settings of a task. Each task has its own copy, unaffected by changes in others."""
 
     mode: str = DEFAULT_MODE
     """The mode in which a task starts, by its slug."""
@@ -211,7 +211,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
 
 
 class Limits(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """How far one run and all its subtasks may go; reaching a limit ends it with a result."""
+    """Limits of one run and all its subtasks; reaching a limit ends it with a result."""
 
     max_turns: _PositiveSafeInt | None = None
     max_cost: _PositiveFloat | None = None
@@ -224,7 +224,7 @@ class Limits(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
 
 
 class ModelRoute(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """Which model a run talks to, and where; what a task remembers of a profile. No key."""
+    """The model and address that a run uses; the stored part of a profile, without its key."""
 
     profile: str = "default"
     provider: str = ""
@@ -237,8 +237,8 @@ class ModelRoute(Struct, frozen=True, rename="camel", omit_defaults=True, kw_onl
 
 
 class TaskSecrets(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What a task was given that must neither be in its folder nor come from it: folders are
-    copied and imported. `route` names the address without a password in it."""
+    """Secrets given to a task that must neither be stored in its directory nor read from it:
+    directories are copied and imported. `route` has the address without a password."""
 
     profile: str = ""
     provider: str = ""
@@ -254,13 +254,13 @@ class TaskSecrets(Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Those that must not be shown."""
+        """The values that must not be shown."""
         given = (self.api_key, *collect_secret_values(self.credentials), *self.headers.values())
         return tuple(filter(None, given))
 
 
 class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """How to reach one model."""
+    """Everything needed to use one model."""
 
     name: str = "default"
     """Which it is among the others."""
@@ -322,7 +322,7 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
 
     @property
     def task_secrets(self) -> TaskSecrets:
-        """What a task keeps outside its folder when the profile was given with it."""
+        """The secrets that a task keeps outside its directory if the profile was given with it."""
         return TaskSecrets(
             profile=self.name,
             provider=self.provider,

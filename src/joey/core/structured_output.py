@@ -26,8 +26,8 @@ class StructuredResult(Struct, frozen=True):
 
 
 def parse_structured_result(result: str) -> StructuredResult:
-    """The JSON of a result, also of one that stands in a code fence. Raises ValueError: it is no
-    JSON; the text says why."""
+    """Parse the JSON of a result, which may be in a code fence. Raises ValueError, which says why
+    it is not JSON."""
     fenced = _CODE_FENCE_RE.fullmatch(result)
     text = (fenced["inside"] if fenced else result).strip()
     try:
@@ -39,7 +39,7 @@ def parse_structured_result(result: str) -> StructuredResult:
 
 
 def render_schema_instructions(schema: JsonSchema) -> str:
-    """The section of the system prompt; the same bytes for the same schema."""
+    """Render the section of the system prompt; the same schema always gives the same bytes."""
     document = msgspec.json.encode(schema.document).decode()
     return (
         "FORM OF THE RESULT\n\nA program reads the result of this task. The `result` of"

@@ -12,9 +12,9 @@ _MAX_NAME_CHARS = 100
 
 
 def find_closest_name(word: str, names: Iterable[str]) -> str | None:
-    """The most similar name, or the one of which only a part was written; None: no name is.
-    Capitals, `-` and `_` make no difference."""
-    from difflib import get_close_matches  # seldom needed, and never to print the help
+    """Find the most similar name, or the one that starts with the given text; None if there is
+    none. Case, `-` and `_` make no difference."""
+    from difflib import get_close_matches  # rarely needed, and never for the help
 
     written = _normalize_name(word)
     known = {_normalize_name(name): name for name in names}

@@ -51,7 +51,8 @@ IDLE_STATES = frozenset(
 
 
 def check_transition(old: TaskState, new: TaskState) -> None:
-    """Raise unless `new` may follow `old`; staying put is always allowed."""
+    """Check that `new` may follow `old`; staying in a state is always allowed. Raises
+    TaskStateError."""
     if new is not old and new not in STATE_TRANSITIONS[old]:
         raise TaskStateError(f"a task cannot go from {old} to {new}")
 
@@ -74,7 +75,7 @@ class Todo(Struct, frozen=True):
 
 
 def parse_todos(markdown: str) -> tuple[Todo, ...]:
-    """The items of a checklist; lines that are not items are passed over."""
+    """Parse the items of a checklist; other lines are ignored."""
     from hashlib import md5
 
     todos: list[Todo] = []
@@ -101,7 +102,7 @@ class AskKind(StrEnum):
 
 
 class RowKind(StrEnum):
-    """What a row of the UI history says; `say` in Roo's `ui_messages.json`."""
+    """The kind of a row in the UI history; `say` in Roo's `ui_messages.json`."""
 
     TEXT = "text"
     REASONING = "reasoning"
@@ -148,7 +149,7 @@ class Response(StrEnum):
 
 
 class CallEnding(StrEnum):
-    """How a call ended that has no exit code."""
+    """How a call without an exit code ended."""
 
     RUNNING = "running"
     """The command was left running in the background."""
@@ -156,7 +157,7 @@ class CallEnding(StrEnum):
 
 
 class AnsweredBy(StrEnum):
-    """Who answers an ask; a hook answers under its own name, which begins `hook `."""
+    """Who answers a question; a hook answers under its own name, which begins with `hook `."""
 
     USER = "person"
     TIMEOUT = "timeout"
@@ -170,7 +171,7 @@ HOOK_NAME_PREFIX = "hook "
 
 
 class RuleScope(StrEnum):
-    """How far a rule goes that an answer adds."""
+    """The scope of a rule that an answer adds."""
 
     TASK = "task"
     """The task and its subtasks; it is stored nowhere."""
@@ -181,7 +182,7 @@ class RuleScope(StrEnum):
 
 
 class ApprovalLevel(StrEnum):
-    """What a user has a task do without asking, until the session ends."""
+    """What a user allows a task to do without asking, until the session ends."""
 
     ASK = "ask"
     """What settings and rules say."""
@@ -220,7 +221,7 @@ class Answer(Struct, frozen=True, omit_defaults=True):
 
     @property
     def stops_run(self) -> bool:
-        """A no that says nothing else; a message that comes with it is for the model."""
+        """Whether it is a rejection without a message; a message would be for the model."""
         return self.stop and self.response is Response.NO and not self.has_content
 
     @property
@@ -248,7 +249,7 @@ class AskChoice(Struct, frozen=True, omit_defaults=True):
 
 
 class AskView(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """A question as every front end puts it. All texts are safe to show in a terminal."""
+    """A question as shown by every front end. All texts are safe to show in a terminal."""
 
     title: str
     choices: tuple[AskChoice, ...]
@@ -280,14 +281,14 @@ class Suggestion(Struct, frozen=True, omit_defaults=True):
 
 
 class FollowUp(Struct, frozen=True):
-    """`text` of a `followup` ask."""
+    """The `text` of a `followup` question."""
 
     question: str = ""
     suggestions: tuple[Suggestion, ...] = field(default=(), name="suggest")
 
 
 def get_first_suggestion(text: str) -> str | None:
-    """What a follow-up question suggests first, if it suggests anything."""
+    """Return the first suggestion of a follow-up question, if any."""
     suggestions = msgspec.json.decode(text, type=FollowUp).suggestions
     return suggestions[0].answer if suggestions else None
 

@@ -25,7 +25,7 @@ _CONTROL_REPLACEMENTS = {
 
 
 def render_terminal_output(text: str) -> str:
-    """`text` as it would stand on a screen, with runs of equal lines counted."""
+    """Render `text` as a terminal would, with runs of equal lines counted."""
     text = _ESCAPE_SEQUENCE_RE.sub("", text).replace("\r\n", "\n")
     if "\r" in text or "\b" in text or "\x1b" in text:
         text = "\n".join(map(_render_line, text.split("\n")))
@@ -33,7 +33,7 @@ def render_terminal_output(text: str) -> str:
 
 
 def collapse_repeated_lines(text: str) -> str:
-    """Equal lines in a row become one and a note, where that is shorter."""
+    """Collapse runs of equal lines into one and a note, if that is shorter."""
     collapsed: list[str] = []
     for line, run in groupby(text.split("\n")):
         repeats = sum(1 for _ in run) - 1
@@ -47,7 +47,7 @@ def collapse_repeated_lines(text: str) -> str:
 
 
 def format_size(count: int, unit: str = "B") -> str:
-    """`512B`, `1.5KB`, `3.0MB`; `unit` is what follows a plain number of bytes."""
+    """Format a size: `512B`, `1.5KB`, `3.0MB`; `unit` follows a plain number of bytes."""
     if count < 1024:
         return f"{count}{unit}"
     if count < 1024 * 1024:
@@ -56,7 +56,7 @@ def format_size(count: int, unit: str = "B") -> str:
 
 
 def count_incomplete_utf8_bytes(data: bytes) -> int:
-    """How many bytes at the end of `data` are the beginning of a UTF-8 character."""
+    """Count the bytes at the end of `data` that begin an incomplete UTF-8 character."""
     for back in range(1, min(3, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 == 0x80:
@@ -67,7 +67,7 @@ def count_incomplete_utf8_bytes(data: bytes) -> int:
 
 
 def _render_line(line: str) -> str:
-    """One line after all that its carriage returns, erasures and backspaces did."""
+    """Render one line after all its carriage returns, erasures and backspaces."""
     screen = ""
     for stroke in line.split("\r"):
         column = 0

@@ -1,8 +1,7 @@
 """Text primitives: lazily compiled regexes, safe display, lines, line numbers, entities, trimming.
 
 `compile_regex` compiles a regular expression at its first use: every run loads some two hundred of
-them and uses a few dozen, and compiling all of them would take longer than anything else at
-start-up.
+them and uses a few dozen, and compiling them all would dominate the start-up time.
 
 Lines end at LF only (a CR before it belongs to the line end); `str.splitlines` would also break at
 form feeds and other characters that editors and compilers do not count as line ends.
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def compile_regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """What `re.compile` makes, for its methods; a mistake in it shows at the first use only."""
+    """Return a lazily compiled regular expression with the methods of `re.Pattern`; errors in it
+    appear at the first use."""
     return cast("re.Pattern[AnyStr]", _LazyRegex(pattern, flags))
 
 
@@ -40,7 +40,7 @@ class _LazyRegex:
         return compile_regex, (self._pattern, self._flags)
 
     def __getattr__(self, name: str) -> Any:
-        """Asked once for each method: what is found stays, and is found without us."""
+        """Look up a method once and cache it, so that later calls bypass this."""
         found = getattr(self._compiled, name)
         setattr(self, name, found)
         return found
@@ -64,7 +64,8 @@ _ENTITY_RE = compile_regex(f"&({'|'.join(_ENTITY_CHARACTERS)});")
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text without their ends; a final newline does not open another line."""
+    """Split a text into lines without their endings; a final newline does not start another
+    line."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -74,7 +75,8 @@ def split_lines(text: str) -> list[str]:
 
 
 def number_lines(text: str, start: int = 1) -> str:
-    """`1 | first` for every line, numbers aligned, a newline at the end; nothing for nothing."""
+    """Number every line (`1 | first`), numbers aligned, with a final newline; empty for an empty
+    text."""
     if not text:
         return "" if start == 1 else f"{start} | \n"
     lines = split_lines(text)
@@ -83,7 +85,7 @@ def number_lines(text: str, start: int = 1) -> str:
 
 
 def has_line_numbers(text: str) -> bool:
-    """Whether every line starts as `number_lines` would start it."""
+    """Whether every line starts like a line of `number_lines`."""
     lines = split_lines(text)
     return bool(lines) and all(_LINE_NUMBER_RE.match(line) for line in lines)
 
@@ -94,14 +96,14 @@ def parse_first_line_number(text: str) -> int | None:
 
 
 def strip_line_numbers(text: str, *, bare_bars: bool = False) -> str:
-    """Take the numbers off; `bare_bars` also takes a `| ` that has lost its number."""
+    """Strip line numbers; with `bare_bars` also a `| ` that has lost its number."""
     prefix = _LINE_NUMBER_OR_BAR_RE if bare_bars else _LINE_NUMBER_RE
     matches = [(line, prefix.match(line)) for line in text.split("\n")]
     return "\n".join([line[match.end() :] if match else line for line, match in matches])
 
 
 def strip_code_fence(text: str) -> str:
-    """Text that is wrapped in a Markdown code block as a whole, without the wrapping."""
+    """Strip a Markdown code block that wraps the whole text."""
     stripped = text.strip()
     first, newline, rest = stripped.partition("\n")
     if not (newline and first.startswith("```") and rest.endswith("```")):
@@ -113,12 +115,12 @@ def strip_code_fence(text: str) -> str:
 
 
 def unescape_entities(text: str) -> str:
-    """Undo the escapes that some models put into text that is not markup, once each."""
+    """Unescape entities that some models put into text other than markup, once each."""
     return _ENTITY_RE.sub(lambda match: _ENTITY_CHARACTERS[match[1]], text)
 
 
 def is_escaped_as_markup(text: str) -> bool:
-    """Whether all of the text was escaped: nothing is left in it that markup would escape."""
+    """Whether all of the text was escaped: nothing is left that markup would escape."""
     has_entities = any(entity in text for entity in ("&lt;", "&gt;", "&amp;"))
     return has_entities and not any(character in _ENTITY_RE.sub("", text) for character in "<>&")
 
@@ -145,7 +147,7 @@ _SANITIZE_TABLE: dict[int, str | None] = {
 
 
 def sanitize(text: str) -> str:
-    """`text` without control sequences; characters that reorder or hide text are named instead."""
+    """Remove control sequences; characters that reorder or hide text are shown by name."""
     if text.isprintable():
         return text
     if "\x1b" in text:
@@ -157,21 +159,21 @@ _HIDDEN_CHARACTER_RE = compile_regex(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     r"\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\U000e0000-\U000e0fff]"
-    # They join letters and emoji; after ASCII they are only there to mislead.
+    # They join letters and emoji; after ASCII they can only mislead.
     r"|(?<=[\x00-\x7f])[\u200c\u200d\ufe00-\ufe0f]"
 )
 
 
 def reveal(text: str) -> str:
-    """`text` for a decision: what `sanitize` would remove is named too (`<U+001B>`), and so is what
-    has no shape. Nothing may hide in a command or a change that a user approves."""
+    """Escape `text` for a decision: show also what `sanitize` would remove (`<U+001B>`), and
+    invisible characters. A command or change that a user approves must not hide anything."""
     if text.isascii() and text.isprintable():
         return text
     return sanitize(_HIDDEN_CHARACTER_RE.sub(lambda found: f"<U+{ord(found[0]):04X}>", text))
 
 
 def to_one_line(text: str, width: int = 100, *, cut_at_space: bool = False) -> str:
-    """The safe text on one line, cut with an ellipsis when it is longer than `width`."""
+    """Return the sanitized text on one line, cut with an ellipsis at `width`."""
     line = " ".join(sanitize(text[: 4 * width]).split())
     if len(line) <= width:
         return line
@@ -185,14 +187,14 @@ _ERROR_PATH_RE = compile_regex(r" - at `\$\.?(.*)`$")
 
 
 def split_validation_error(error: ValidationError) -> tuple[str, str]:
-    """The path of the wrong value and what is wrong with it, which msgspec gives as one text."""
+    """Split msgspec's error text into the path of the invalid value and the problem."""
     text = str(error)
     path = _ERROR_PATH_RE.search(text)
     return (path[1], text[: path.start()]) if path else ("", text)
 
 
 class StreamTrimmer:
-    """Streamed text without the white space around it; or, verbatim, without a newline there."""
+    """Trims white space around streamed text; or, if verbatim, one newline at each end."""
 
     def __init__(self, verbatim: bool) -> None:
         self._is_verbatim = verbatim
@@ -200,7 +202,8 @@ class StreamTrimmer:
         self._pending_space: list[str] = []
 
     def feed(self, text: str) -> str:
-        """What is certain now: white space counts once something follows it."""
+        """Add text and return what is certain now: white space counts only if something follows
+        it."""
         stripped = text.rstrip()
         if not stripped:
             self._pending_space.append(text)

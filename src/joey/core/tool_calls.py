@@ -1,8 +1,8 @@
 """Summaries of tool calls: kind, title, subject and warnings, the same for every front end.
 
-A summary is made when a call is prepared, from the JSON that Roo's clients read (a *row*), and
-travels with the events of the call. Journals and imported histories without summaries have the
-row's JSON alone: `summarize_row_text` makes the same summary from it.
+A summary is created when a call is prepared, from the JSON that Roo's clients read (a *row*), and
+is part of the call's events. Journals and imported histories without summaries only have the row's
+JSON: `summarize_row_text` creates the same summary from it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ class CalledFile(Struct, frozen=True, omit_defaults=True):
 
 
 class ToolCallSummary(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """All texts but paths are safe to show in a terminal; title and subject make one line."""
+    """The summary of a call. All texts but paths are safe to show in a terminal; title and subject
+    form one line."""
 
     tool: str
     """Of joey's tools; `use_mcp_tool` and `custom_tool` stand for those of others."""
@@ -180,7 +181,7 @@ def summarize_call(
     is_protected: bool = False,
     sandbox: SandboxStatus | None = None,
 ) -> ToolCallSummary:
-    """`text` is a row that is not JSON: a command, the address of a page."""
+    """Summarize a call; `text` is a row other than JSON: a command or the address of a page."""
     name, row_name = _resolve_tool(tool, row), str(row.get("tool") or "")
     base_kind, title = _TOOLS.get(name, (CallKind.OTHER, to_one_line(name, 80)))
     kind = kind or _KINDS_BY_ROW_NAME.get(row_name, base_kind)
@@ -209,7 +210,7 @@ def summarize_call(
 
 
 def summarize_arguments(tool: str, arguments: Row) -> ToolCallSummary:
-    """A call that the model is still writing."""
+    """Summarize a call that the model is still writing."""
     row = {
         _ROW_KEYS_BY_ARGUMENT.get(name, name): value
         for name, value in arguments.items()
@@ -223,7 +224,7 @@ def summarize_arguments(tool: str, arguments: Row) -> ToolCallSummary:
 def summarize_row_text(
     tool: str, text: str, path: str | None, diff: str | None = None, *, ask: str = "", **known: Any
 ) -> ToolCallSummary:
-    """The summary of a call of which only the row is known. `known` is as in `summarize_call`."""
+    """Summarize a call from its row alone. `known` is as in `summarize_call`."""
     if ask == "command" or tool == COMMAND_TOOL_NAME:
         command = parse_plain_text(COMMAND_TOOL_NAME, text)
         return summarize_call(COMMAND_TOOL_NAME, {}, text=command, path=path, **known)
@@ -233,7 +234,7 @@ def summarize_row_text(
 
 
 def get_summary(event: ToolStarted | AskOpened) -> ToolCallSummary:
-    """That of an event; of one in an old journal, made from its row."""
+    """Return the summary of an event; for an old journal, created from its row."""
     return event.summary or summarize_row_text(
         event.tool or "",
         event.text,
@@ -246,7 +247,7 @@ def get_summary(event: ToolStarted | AskOpened) -> ToolCallSummary:
 
 
 def summarize_call_row(row: Row) -> ToolCallSummary | None:
-    """The call that a stored row shows, if it shows one; others may have written it."""
+    """Summarize the call that a stored row shows, if any; other programs may have written it."""
     if row.get("summary"):
         return msgspec.convert(row["summary"], ToolCallSummary)
     texts = {name: value for name, value in row.items() if isinstance(value, str)}
@@ -265,7 +266,7 @@ def summarize_call_row(row: Row) -> ToolCallSummary | None:
 
 
 def decode_row(text: str) -> dict[str, Any]:
-    """What the JSON of a row says; nothing if it is not a JSON object."""
+    """Decode the JSON object of a row; empty if it is not one."""
     try:
         row = msgspec.json.decode(text or "{}")
     except msgspec.DecodeError:
@@ -274,7 +275,8 @@ def decode_row(text: str) -> dict[str, Any]:
 
 
 def parse_plain_text(tool: str, text: str) -> str:
-    """The command or the address of a row, whose text is JSON if nobody was asked about it."""
+    """Parse the command or the address of a row, whose text is JSON if no user was asked about
+    it."""
     row = decode_row(text) if text.startswith("{") else {}
     match tool, row:
         case "execute_command", {"tool": "execute_command", "command": str(command)}:
@@ -286,7 +288,7 @@ def parse_plain_text(tool: str, text: str) -> str:
 
 
 def describe_confinement(sandbox: SandboxStatus, network: str = "") -> str:
-    """What the operating system keeps a command from; `network` is what it may reach."""
+    """Describe a command's sandbox; `network` is what it may reach."""
     match sandbox:
         case "none":
             return "runs UNCONFINED: no sandbox works here (see joey doctor)"
@@ -297,7 +299,7 @@ def describe_confinement(sandbox: SandboxStatus, network: str = "") -> str:
 
 
 def _resolve_tool(tool: str, row: Row) -> str:
-    """The tool that a call is of. Its row knows better where it is one of several."""
+    """Resolve the tool of a call. If one name stands for several tools, the row decides."""
     name, row_type = str(row.get("tool") or ""), row.get("type")
     if name in ("finishTask", "customTool") or not tool:
         return (

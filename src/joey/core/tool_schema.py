@@ -1,9 +1,9 @@
-"""JSON schemas of tools in the form that every service takes.
+"""JSON schemas of tools in the form that every service accepts.
 
 OpenAI's own service enforces schemas in which every property is required and optional ones are
-nullable. Elsewhere such schemas are refused (Gemini), break chat templates (Gemma) or mislead
-models. There an optional property has a plain type and is not required, and keywords that only
-some services know are left out. What a schema no longer says, tools check themselves.
+nullable. Elsewhere such schemas are rejected (Gemini), break chat templates (Gemma) or mislead
+models. For these, an optional property has a plain type and is not required, and keywords that only
+some services know are left out. Tools check dropped constraints themselves.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _Schema = dict[str, Any]
 def simplify_schema(
     schema: _Schema, *, additional_properties: bool = True, number_enums: bool = True
 ) -> _Schema:
-    """The schema with plain types, without references, formats and nullable properties.
-    `additional_properties`: that keyword is kept. `number_enums`: values of `enum` may be other
-    than texts."""
+    """Return the schema with plain types, without references, formats and nullable properties.
+    `additional_properties` keeps that keyword. `number_enums` allows other `enum` values than
+    strings."""
     simplifier = _Simplifier(
         schema, additional_properties=additional_properties, number_enums=number_enums
     )
@@ -128,8 +128,8 @@ class _Simplifier:
             plain["items"] = self.simplify(items or {"type": "string"}, depth)
 
     def _simplify_choice(self, plain: _Schema, parts: list[_Schema], depth: int) -> None:
-        """Alternatives have the type, not the schema around them; those of an object with
-        properties of its own only add to these."""
+        """Simplify alternatives, which have the type instead of the schema around them; those of an
+        object with its own properties only add to these."""
         if not parts:
             return
         if "properties" in plain:
@@ -160,7 +160,7 @@ class _Simplifier:
             plain["required"] = names
 
     def _flatten(self, schema: _Schema) -> _Schema:
-        """The schema itself in place of a reference, of `allOf`, and of a choice with null."""
+        """Replace a reference, `allOf` and a choice with null by the schema itself."""
         for _ in range(_MAX_DEPTH):
             reference = schema.get("$ref")
             if not isinstance(reference, str):
@@ -198,7 +198,7 @@ class _Simplifier:
 
 
 def _find_type(plain: _Schema) -> _Schema:
-    """The type that other keywords imply, or a choice of all: services want one to be named."""
+    """Return the type that other keywords imply, or a choice of all types: services require one."""
     for keyword, kind in _TYPE_BY_KEYWORD.items():
         if keyword in plain:
             return {"type": kind}

@@ -1,7 +1,7 @@
 """Approval of a tool call: find and prepare the tool, decide by the rules, ask the user.
 
-`TaskGrants` holds what users allow during a task: its level, rules, leave for edits. They apply to
-the task and its subtasks at once.
+`TaskGrants` holds what users allow during a task: its level, rules, permission for edits. They
+apply to the task and its subtasks at once.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ if TYPE_CHECKING:
 async def authorize_call(
     task: Task, row_call: RowCall, failures: FailureCounter
 ) -> ApprovedCall | RejectedCall:
-    """Prepare, decide, ask. Raises ToolError: the call cannot be made, or a rule forbids it; Stop:
-    the model repeats itself and nobody tells it how to go on."""
+    """Prepare a call, decide about it, and ask if needed. Raises ToolError if the call is invalid
+    or a rule forbids it, RunStopped if the model repeats itself and no user tells it how to
+    continue."""
     tool, prepared, context = await _prepare_call(task, row_call, failures)
     shell = task.runtime.capabilities.shell_grammar
     read = None if shell is None else shell.parse_chain
@@ -67,7 +68,7 @@ async def authorize_call(
         case policy.Deny(reason):
             raise DeniedError(format_reason(reason), reason)
         case policy.Ask(reasons):
-            # Many runs ask nothing.
+            # Many runs ask no questions.
             from joey.engine.offers import apply_answer, build_offer, select_offered
 
             offer = await build_offer(task, prepared.claims, read)
@@ -88,7 +89,7 @@ async def authorize_call(
     answer = select_offered(answer, offer)
     await apply_answer(task, offer, answer, row_call.row_ts)
     publish_feedback(task, answer)
-    if prepared.ask_kind is AskKind.FOLLOWUP:  # what comes with a yes or a no is the answer too
+    if prepared.ask_kind is AskKind.FOLLOWUP:  # a message with a yes or a no is part of the answer
         answer = structs.replace(answer, response=Response.MESSAGE)
         return ApprovedCall(tool, prepared, context, answer)
     if answer.approves:
@@ -140,8 +141,8 @@ async def _refuse_repeated_call(
 def _build_row_fields(
     row_call: RowCall, tool: AnyTool, prepared: PreparedToolCall
 ) -> dict[str, Any]:
-    """The fields that `ToolStarted` and `AskOpened` have in common."""
-    # What would hold the command, if the call is one.
+    """Build the fields that `ToolStarted` and `AskOpened` have in common."""
+    # The sandbox of the command, if the call is one.
     confinement = next((each.sandbox for each in prepared.claims if each.sandbox is not None), None)
     return {
         "ts": row_call.row_ts,
@@ -169,7 +170,7 @@ def _is_protected(prepared: PreparedToolCall) -> bool:
 
 
 def _build_timeout_answer(prepared: PreparedToolCall, settings: Settings) -> TimeoutAnswer | None:
-    """A question may answer itself with its first suggestion, if the settings say so."""
+    """Build the answer after a timeout: the first suggestion, if the settings allow that."""
     seconds = settings.followup_auto_approve_timeout_ms / 1000
     is_enabled = prepared.ask_kind is AskKind.FOLLOWUP and settings.always_allow_followup_questions
     if not is_enabled or seconds <= 0:
@@ -185,7 +186,7 @@ def _format_row_text(prepared: PreparedToolCall) -> str:
 
 
 class TaskGrants:
-    """Those of a task and its subtasks, which count for all of them at once."""
+    """The grants of a task and its subtasks, which share them."""
 
     def __init__(self) -> None:
         self._rules: list[GrantedRule] = []
@@ -202,7 +203,7 @@ class TaskGrants:
 
     @property
     def has_edit_grant(self) -> bool:
-        """Files of the workspace may be changed without a question."""
+        """Whether files of the workspace may be changed without approval."""
         return self.level is not ApprovalLevel.ASK or self._has_edit_rule
 
     @property
@@ -215,7 +216,8 @@ class TaskGrants:
             self._rules.append(rule)
 
     def revoke(self, setting: RuleSetting, text: str, scope: RuleScope) -> bool:
-        """Whether there was such a rule. Settings that the task was opened with lose it, too."""
+        """Revoke a rule; False if there is no such rule. The settings with which the task was
+        opened lose it too."""
         left = [rule for rule in self._rules if rule.key != (setting, text, scope)]
         is_changed = len(left) < len(self._rules)
         self._rules[:] = left
@@ -234,8 +236,8 @@ class TaskGrants:
     def would_lose_edit_grant(
         self, task_id: str, after: Sequence[Record], *, with_subtasks: bool
     ) -> bool:
-        """The answer that accepted them is not in what a task's history would be. Of one to a
-        subtask nothing is known: it may have been one of those that go."""
+        """Whether a rewind would remove the answer that granted edits. Answers to subtasks are not
+        known here: they may be removed too."""
         if self._edits_granted_by is None or not self._has_edit_rule:
             return False
         asker, ask_ts = self._edits_granted_by
@@ -245,7 +247,7 @@ class TaskGrants:
         return not any(isinstance(e, AskAnswered) and e.ask_ts == ask_ts for e in events)
 
     def revoke_edits(self) -> bool:
-        """Ask about each edit again; False when they are asked about anyway."""
+        """Revoke the permission for edits; False if edits need approval anyway."""
         was_granted = self.has_edit_grant
         self._rules[:] = [rule for rule in self._rules if rule.setting != "alwaysAllowWrite"]
         self.level = ApprovalLevel.ASK
@@ -256,7 +258,7 @@ class TaskGrants:
             self._rules or directory_rules or self._revoked or self.level is not ApprovalLevel.ASK
         ):
             return settings
-        # Loaded once anything has been allowed.
+        # Loaded only if anything has been granted.
         from joey.core.permissions.granted_rules import (
             apply_level,
             remove_rules,

@@ -1,9 +1,10 @@
 """Questions to the user: one future per ask, answered once, by its id.
 
-An ask ends with an answer given to it, with a policy that answers instead of the user, or with the
-cancellation of the task. Nothing polls, and nothing else can answer it (D17). `Unattended` is the
-policy of runs without a user: every ask gets a defined answer, so that the run always ends. Text
-and images that come with an answer are shown as a row and passed to the model as content blocks.
+An ask ends with an answer by its id, with a policy that answers instead of the user, or with the
+cancellation of the task. Nothing polls, and nothing else can answer it (decision D17). `Unattended`
+is the policy of runs without a user: every ask gets a defined answer, so that the run always ends.
+Text and images that come with an answer are shown as a row and passed to the model as content
+blocks.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class AnswerPolicy(Protocol):
-    """Answers asks where no user is there, or where the user said so beforehand."""
+    """Answers asks in runs without a user, or as the user decided beforehand."""
 
     name: str
 
     def answer(self, ask: AskOpened) -> Answer | None:
-        """The answer, or None to wait for a user."""
+        """Return the answer, or None to wait for a user."""
 
 
 class TimeoutAnswer(Struct, frozen=True):
-    """An answer that is taken when nobody gave one in time."""
+    """An answer that is used if none arrives in time."""
 
     timeout_s: float
     answer: Answer
@@ -54,12 +55,11 @@ class PendingAsks:
 
     @property
     def is_unattended(self) -> bool:
-        """Whether a policy answers in place of a user."""
+        """Whether a policy answers instead of a user."""
         return isinstance(self._policy, Unattended) and self._policy.replaces_user
 
     async def ask(self, opened: AskOpened, timeout_answer: TimeoutAnswer | None = None) -> Answer:
-        """Put the question and wait for its answer, or for the time of `timeout_answer` to be
-        up."""
+        """Ask a question and wait for its answer, or until `timeout_answer` is used."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._answer_futures[opened.ts] = future
         try:
@@ -80,7 +80,7 @@ class PendingAsks:
             del self._answer_futures[opened.ts]
 
     def answer(self, ask_ts: int, answer: Answer, by: str = AnsweredBy.USER) -> bool:
-        """Give the answer. False when nothing waits under this id (any more)."""
+        """Answer an ask; False if none with this id is open."""
         future = self._answer_futures.get(ask_ts)
         if future is None or future.done():
             return False
@@ -94,7 +94,8 @@ class PendingAsks:
 
 
 class Unattended:
-    """Accepts results, resumes, leaves questions to the model; refuses what a user must allow."""
+    """Accepts results, resumes, leaves questions to the model, and rejects what a user must
+    allow."""
 
     name: str = AnsweredBy.UNATTENDED
     replaces_user = True
@@ -123,6 +124,6 @@ def publish_feedback(task: Task, answer: Answer) -> None:
 
 
 def build_feedback_blocks(answer: Answer) -> tuple[UserBlock, ...]:
-    """The words as the model reads them; nothing when there were none."""
+    """Build the user's text as shown to the model; empty without a text."""
     text = (TextBlock(messages_to_model.render_user_message(answer.text)),) if answer.text else ()
     return (*text, *(build_image_block(uri) for uri in answer.images))

@@ -1,12 +1,12 @@
 """The event bus of a task: numbered events for subscribers, replayed from any number.
 
-The recorder gets an event first: what could not be written is not announced. A subscriber that
-falls too far behind loses its backlog and never delays the task; it catches up by replaying the
-durable events it has missed. Only the latest records are kept in memory, older ones are read again
-from the journal: a task that has worked for days needs no more memory than a new one.
+The recorder gets an event first: an event that could not be written is not published. A subscriber
+that falls too far behind loses its backlog and never delays the task; it catches up by replaying
+the durable events it has missed. Only the latest records are kept in memory, older ones are read
+again from the journal, so a task that has worked for days needs no more memory than a new one.
 
-On a shared store a record may still be lost after it was appended. Subscribers hear of it when
-it is committed, and of transient events after those before them.
+On a shared store a record may still be lost after it was appended. Subscribers see it once it is
+committed, and transient events after those before them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_BACKLOG_EVENTS = 10_000
 
 
 class NumberedEvent(Struct, frozen=True):
-    """An event and its number; a passing one repeats the number of the last durable event."""
+    """An event and its number; a transient one has the number of the last durable event."""
 
     seq: int
     event: Event
@@ -38,7 +38,7 @@ class EventBus:
         record_event: Callable[[NumberedEvent], None],
         shared_log: TaskLog | None = None,
     ) -> None:
-        """`shared_log`: the journal, if its records are not safe as soon as they are appended."""
+        """`shared_log` is the journal, if appended records are not durable at once."""
         self._records = records
         self._record_event = record_event
         self._subscriptions: set[Subscription] = set()
@@ -58,7 +58,7 @@ class EventBus:
 
     @property
     def published_seq(self) -> int:
-        """The last durable event that subscribers may have heard of."""
+        """The number of the last durable event that subscribers may have seen."""
         return self._held[0].seq - 1 if self._held else self.last_seq
 
     def publish(self, event: Event) -> NumberedEvent:
@@ -76,7 +76,8 @@ class EventBus:
         return numbered
 
     def _release_held(self) -> None:
-        """Tell what is safe by now. If the journal has failed, the rest is never told."""
+        """Publish held events that are durable by now. If the journal has failed, the rest is never
+        published."""
         assert self._shared_log is not None
         safe_seq = self._shared_log.safe_seq
         while self._held and self._held[0].seq <= safe_seq:
@@ -90,16 +91,16 @@ class EventBus:
 
     @property
     def _is_over(self) -> bool:
-        """Nothing more will be told."""
+        """Whether no more events will be published."""
         log = self._shared_log
         return self._is_closed and (log is None or log.has_failed or not self._held)
 
     def list_records_after(self, seq: int) -> Sequence[Record]:
-        """Durable events with a higher number than `seq`."""
+        """List durable events with a higher number than `seq`."""
         return self._records.list_after(seq)
 
     def subscribe(self, since: int | None = None) -> Subscription:
-        """Everything from now on; with `since`, first what was published after that number."""
+        """Subscribe to new events; with `since`, first replay those after that number."""
         subscription = Subscription(self, self.last_seq if since is None else since)
         self._subscriptions.add(subscription)
         if self._is_over:
@@ -110,7 +111,7 @@ class EventBus:
         self._subscriptions.discard(subscription)
 
     def close(self) -> None:
-        """No more events: every subscription ends once it has been read."""
+        """Close the bus: every subscription ends once it has been read."""
         self._is_closed = True
         if self._shared_log is not None:
             self._release_held()
@@ -162,7 +163,7 @@ class Subscription:
         while True:
             if self._is_behind:
                 missed = self._bus.list_records_after(self._last_seq)
-                published_seq = self._bus.published_seq  # what is held comes by itself
+                published_seq = self._bus.published_seq  # held events are published later
                 self._backlog.extend(
                     NumberedEvent(record.seq, record.event)
                     for record in missed
@@ -180,7 +181,7 @@ class Subscription:
 
 
 def _call_in_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed, and nobody listens any more
+    with suppress(RuntimeError):  # the loop is closed; no subscriber is left
         loop.call_soon_threadsafe(callback)
 
 
@@ -189,13 +190,13 @@ RECORD_CACHE_SIZE = 1024
 
 
 class RecordCache:
-    """A task that has worked for days weighs no more than one that has just begun: whoever wants
-    to know of long ago has it read again."""
+    """Keeps the latest records in memory; older ones are read again from the journal, so that long
+    tasks need no more memory."""
 
     def __init__(
         self, read: Callable[[], Sequence[Record]], records: Sequence[Record] = ()
     ) -> None:
-        """`read` gives all records that were ever appended."""
+        """`read` returns all records ever appended."""
         self._read_all = read
         self._latest_records = list(records[-RECORD_CACHE_SIZE:])
         self._all_records: Sequence[Record] | None = None
@@ -203,7 +204,7 @@ class RecordCache:
 
     @property
     def last_seq(self) -> int:
-        """The number of the last one."""
+        """The number of the last record."""
         return self._latest_records[-1].seq if self._latest_records else 0
 
     def append(self, record: Record) -> None:
@@ -213,7 +214,7 @@ class RecordCache:
             del self._latest_records[:-RECORD_CACHE_SIZE]
 
     def list_after(self, seq: int) -> Sequence[Record]:
-        """Those with a higher number than `seq`."""
+        """List the records with a higher number than `seq`."""
         first = self._latest_records[0].seq if self._latest_records else 1
         if seq + 1 >= first:
             return self._latest_records[seq + 1 - first :]

@@ -2,13 +2,14 @@
 
 A checkpoint is saved before the first call of a reply that may change files and before each call
 the user was asked about, so that changes made meanwhile count as the user's; and after each such
-call, so that its changes count as the task's. Where files cannot be saved, the user is told once
-per reason and the task continues.
+call, so that its changes count as the task's. If files cannot be saved, the user is told once per
+reason and the task continues.
 
-Restoring would undo changes by others. The journal shows them: a checkpoint saved before a call
-differs from the previous one by what others did in between. In danger is what the files have and
-the checkpoint to restore has not, and whatever no checkpoint has recorded yet. Files that the task
-changed and no checkpoint covers (ignored, outside, too large) are reported as left as they are.
+Restoring would undo changes by others. The journal shows these: a checkpoint saved before a call
+differs from the previous one by what others did in between. Changes at risk are those that are in
+the files but not in the checkpoint to restore, and those that no checkpoint has recorded yet. Files
+that the task changed and no checkpoint covers (ignored, outside, too large) are reported as
+unchanged.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FILE_CHANGING_ACCESSES = frozenset({Access.WRITE, Access.EXECUTE, Access.MCP, Ac
 
 
 def prewarm_initial_checkpoint(task: Task) -> None:
-    """Let the first checkpoint of the workspace be made while the model thinks."""
+    """Create the first checkpoint of the workspace while the model generates."""
     checkpoints = task.runtime.capabilities.checkpoints
     grants = (task.mode.find_grant(ToolGroup.EDIT), task.mode.find_grant(ToolGroup.COMMAND))
     if checkpoints is not None and any(grant is not None for grant in grants):
@@ -46,7 +47,7 @@ def prewarm_initial_checkpoint(task: Task) -> None:
 
 
 def require_checkpoints(task: Task) -> Checkpoints:
-    """Raises UserError: there are none."""
+    """Raises UserError if there are no checkpoints."""
     checkpoints = task.runtime.capabilities.checkpoints
     if checkpoints is None:
         raise UserError(
@@ -61,14 +62,15 @@ def can_change_files(claims: Iterable[Claim]) -> bool:
 
 
 class ReplyCheckpointSaver:
-    """The checkpoints of one reply's calls."""
+    """Saves the checkpoints of one reply's calls."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._has_saved = False
 
     async def save_before_call(self, claims: Iterable[Claim], *, was_asked: bool) -> None:
-        """Before a call runs: once for each reply is enough, unless somebody had time to work."""
+        """Save a checkpoint before a call: once per reply, and again if a user had time to edit
+        files."""
         if (was_asked or not self._has_saved) and can_change_files(claims):
             await self._save_checkpoint(is_own=False, always_record=not self._has_saved)
             self._has_saved = True
@@ -79,16 +81,16 @@ class ReplyCheckpointSaver:
             await self._save_checkpoint(is_own=False, always_record=True)
 
     async def save_after_call(self, claims: Iterable[Claim]) -> None:
-        """After a call has run."""
+        """Save a checkpoint after a call."""
         if can_change_files(claims):
             await self._save_checkpoint(is_own=True)
 
     async def save_after_subtasks(self) -> None:
-        """What they changed was changed for this task."""
+        """Save a checkpoint after subtasks: their changes count as this task's."""
         await self._save_checkpoint(is_own=True)
 
     async def _save_checkpoint(self, *, is_own: bool, always_record: bool = False) -> None:
-        """It is recorded where it is another one than the last, or `always_record`."""
+        """Save a checkpoint; record it if it differs from the last one, or with `always_record`."""
         task = self._task
         checkpoints = task.runtime.capabilities.checkpoints
         last = task.recorder.projection.ledger.last_checkpoint
@@ -132,14 +134,14 @@ def _errors_for_users() -> Iterator[None]:
 
 
 async def save_checkpoint(task: Task) -> str:
-    """The files as they are now."""
+    """Save the current files."""
     with _errors_for_users():
         return await require_checkpoints(task).save(task.id)
 
 
 async def build_run_patch(task: Task, records: Iterable[ev.Record], since: int) -> bytes | None:
-    """What was changed in the workspace after a record, for `git apply`; None: there are no
-    checkpoints to tell it from. Raises CheckpointError."""
+    """Build the patch of the workspace's changes after a record, for `git apply`; None without
+    checkpoints to compare with. Raises CheckpointError."""
     checkpoints = task.runtime.capabilities.checkpoints
     if checkpoints is None:
         return None
@@ -153,7 +155,7 @@ async def build_run_patch(task: Task, records: Iterable[ev.Record], since: int) 
 
 
 async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
-    """What bringing back the files of a checkpoint, and nothing else, would change."""
+    """Preview restoring only the files of a checkpoint."""
     since = find_checkpoint_seq(task, checkpoint)
     path = task.recorder.live_branch
     preview = await add_file_changes(task, build_rewind_preview(path, path), checkpoint)
@@ -161,7 +163,7 @@ async def preview_restore(task: Task, checkpoint: str) -> RewindPreview:
 
 
 async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> RewindPreview:
-    """Bring back the files of a checkpoint; the history stays."""
+    """Restore the files of a checkpoint; the history stays."""
     find_checkpoint_seq(task, checkpoint)
     async with task.stop_for_revision():
         preview = await preview_restore(task, checkpoint)
@@ -179,7 +181,8 @@ async def restore_checkpoint(task: Task, checkpoint: str, *, force: bool) -> Rew
 
 
 def find_checkpoint_seq(task: Task, checkpoint: str) -> int:
-    """The record that tells of it last. Raises UserError: the task has no such checkpoint."""
+    """Find the last record about a checkpoint. Raises UserError if the task has no such
+    checkpoint."""
     saved = {
         r.event.id: r.seq
         for r in task.bus.list_records_after(0)
@@ -191,14 +194,15 @@ def find_checkpoint_seq(task: Task, checkpoint: str) -> int:
 
 
 async def restore_rewound_files(task: Task) -> None:
-    """What the latest rewind wants done to the files, unless it is done. Raises CheckpointError."""
+    """Restore files as the latest rewind requires, unless done. Raises CheckpointError."""
     rewound = task.recorder.projection.pending_restore
     if rewound is not None and rewound.files_checkpoint is not None:
         await _restore_files(task, rewound.files_checkpoint, rewound.files_checkpoint_before)
 
 
 async def resume_interrupted_restore(task: Task) -> None:
-    """The same for a task whose process died before: it can be worked with in any case."""
+    """Complete the restore of a task whose process died; never fails, so that the task stays
+    usable."""
     try:
         await restore_rewound_files(task)
     except CheckpointError as error:
@@ -222,7 +226,7 @@ async def _restore_files(task: Task, checkpoint: str, before: str | None) -> Non
 
 
 async def add_file_changes(task: Task, preview: RewindPreview, checkpoint: str) -> RewindPreview:
-    """With what is done to the files."""
+    """Add the changes to files to a preview."""
     checkpoints = require_checkpoints(task)
     with _errors_for_users():
         differing = await checkpoints.list_changes(checkpoint)
@@ -237,7 +241,7 @@ async def add_file_changes(task: Task, preview: RewindPreview, checkpoint: str) 
 
 
 def check_conflicts(preview: RewindPreview, force: bool) -> None:
-    """Raises UserError."""
+    """Check for conflicts. Raises UserError."""
     if not preview.conflicting_paths or force:
         return
     named = ", ".join(preview.conflicting_paths[:MAX_LISTED_CONFLICTS])
@@ -256,8 +260,8 @@ _ExternalChangeRange = tuple[str, str]
 async def find_externally_changed_files(
     task: Task, checkpoints: Checkpoints, target: str
 ) -> frozenset[str]:
-    """Files that somebody else changed, and that are otherwise in the checkpoint that is wanted.
-    Raises CheckpointError."""
+    """Find files that others changed and that the wanted checkpoint has differently. Raises
+    CheckpointError."""
     interrupted, foreign = InterruptedCalls(task), set[str]()
     external = _ExternalChanges(task.bus.list_records_after(0), interrupted.own_checkpoints)
     kept_ranges = external.ranges_by_checkpoint.get(target, ())
@@ -270,10 +274,10 @@ async def find_externally_changed_files(
 
 
 class _ExternalChanges:
-    """Of others."""
+    """Changes made by others."""
 
     def __init__(self, records: Iterable[ev.Record], own: set[str]) -> None:
-        """`own` are checkpoints that only tell of the task's work."""
+        """`own` are checkpoints that only show the task's work."""
         self.current_ranges: tuple[_ExternalChangeRange, ...] = ()
         """Those that the files have."""
         self.ranges_by_checkpoint: dict[str, tuple[_ExternalChangeRange, ...]] = {}
@@ -304,7 +308,7 @@ class _ExternalChanges:
 
 
 class InterruptedCalls:
-    """Calls that were stopped before what they changed was kept: it is the task's own work."""
+    """Calls that were stopped before their changes were saved: those are the task's own work."""
 
     def __init__(self, task: Task) -> None:
         self.unsaved_paths: set[str | None] = set()
@@ -337,8 +341,8 @@ class InterruptedCalls:
 
 
 def _iter_with_starts(task: Task) -> Iterator[tuple[int, ev.Durable]]:
-    """The events of the journal with their numbers; the question about a call stands where the user
-    approved it, because there the call starts."""
+    """Iterate over the numbered events of the journal; the question about a call is at its
+    approval, because there the call starts."""
     asks: dict[int, ev.AskOpened] = {}
     for record in task.bus.list_records_after(0):
         match record.event:
@@ -355,21 +359,21 @@ class _BatchEditEntry(Struct, frozen=True):
 
 
 class _EditRow(Struct, frozen=True, rename="camel"):
-    """Of a call that edits."""
+    """The row of a call that edits."""
 
     path: str | None = None
     batch_diffs: tuple[_BatchEditEntry, ...] = ()
 
 
 async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int) -> RewindPreview:
-    """With those of the files changed after this record that stay as they are. Raises UserError:
-    files are not kept here."""
+    """Add files changed after this record that cannot be restored. Raises UserError without
+    checkpoints."""
     paths = list(dict.fromkeys(_iter_edited_paths(task, since)))
     if not paths:
         return preview
     with _errors_for_users():
         unrestorable = await require_checkpoints(task).list_unrestorable_files(paths)
-    # One that was ignored only after it was first kept comes back.
+    # A file that was ignored only after its first save is restored.
     restored_paths = {each.path for each in preview.files}
     return structs.replace(
         preview,
@@ -378,20 +382,21 @@ async def add_unrestorable_files(task: Task, preview: RewindPreview, since: int)
 
 
 def _iter_edited_paths(task: Task, since: int) -> Iterator[str]:
-    """By the task's own tools. The journal tells it, whatever of it was rewound meanwhile."""
+    """Iterate over paths edited by the task's own tools, from the journal, including rewound
+    records."""
     started: dict[str, tuple[int, ev.ToolStarted | ev.AskOpened]] = {}
     done: list[tuple[int, ev.ToolStarted | ev.AskOpened]] = []
     for seq, event in _iter_with_starts(task):
         match event:
             case ev.ToolStarted(call_id=str(id)) | ev.AskOpened(call_id=str(id)):
                 started[id] = seq, event
-            # Of several files, which have no one path, some may be written when it fails.
+            # A failed call on several files, which has no single path, may have written some.
             case ev.ToolFailed(call_id=str(id), has_run=False):
                 if id in started and started[id][1].path:
                     del started[id]
             case ev.ToolFinished(call_id=id) if id in started:
                 done.append((seq, started.pop(id)[1]))
-    for seq, call in (*done, *started.values()):  # those that were stopped may have written, too
+    for seq, call in (*done, *started.values()):  # stopped calls may have written too
         if seq > since:
             yield from _parse_edited_paths(task, call)
 
@@ -402,7 +407,7 @@ def _parse_edited_paths(task: Task, call: ev.ToolStarted | ev.AskOpened) -> tupl
         return ()
     try:
         row = msgspec.json.decode(call.text, type=_EditRow)
-    except msgspec.DecodeError:  # of another program
+    except msgspec.DecodeError:  # from another program
         row = _EditRow(path=call.path)
     files = (row.path, *(each.path for each in row.batch_diffs))
     return tuple(path for path in files if path)

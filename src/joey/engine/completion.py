@@ -1,15 +1,15 @@
 """Completion: a result, accepted or sent back, and the answer to its call when a task continues.
 
-A result is checked, shown, and put to the user or to the waiting parent task. A reply without tool
-calls is such a result too, but where the mode may edit files or run commands, a model that only
-talks has most likely forgotten to act and is reminded once before. Without a user, it is no result
-while a command runs whose end the model may want to wait for.
+A result is checked, shown, and presented to the user or the waiting parent task. A reply without
+tool calls is a result too. But if the mode may edit files or run commands, a model that only talks
+has most likely forgotten to act, and gets one reminder first. Without a user, such a reply is no
+result while a command runs for which the model may want to wait.
 
-A result that a recorded fact speaks against is sent back once, with the fact (D78).
+A result that recorded facts contradict is sent back once, with the facts (decision D78).
 
-Commands that still run are named in the result. Without a user, the result first waits for those
-that went to the background because they took long, within the time that the run has left and at
-most ten minutes; servers and the like, which were given a `timeout` or started with `&`, are not
+Commands that are still running are named in the result. Without a user, the result first waits for
+those that went to the background because they took long, for the remaining time of the run and at
+most ten minutes; servers and other commands that were given a `timeout` or started with `&` are not
 waited for.
 """
 
@@ -57,9 +57,9 @@ _WORD_SEPARATOR_RE = compile_regex(r"\W+")
 async def present_result(
     task: Task, result: str, row_ts: int, call: ToolCall | None = None
 ) -> Answer | None:
-    """The answer to a result; None when the rules accept it. A plain answer has no call. Raises
-    ToolError: the result is refused before anybody sees it; Stop: it never had the form that was
-    asked for. The result as it was presented is `task.result`."""
+    """Present a result and return the answer; None if the rules accept it. A plain answer has no
+    call. Raises ToolError if the result is rejected before it is shown, RunStopped if it never had
+    the required format. The result as presented is `task.result`."""
     projection = task.recorder.projection
     has_open_todos = any(todo.status != "completed" for todo in projection.todos)
     if has_open_todos and task.runtime.settings.prevent_completion_with_open_todos:
@@ -97,8 +97,7 @@ _DEADLINE_MARGIN_S = 2.0
 
 
 async def _settle_background_commands(task: Task) -> tuple[BackgroundCommand, ...]:
-    """Wait for commands where nobody else will, and record how they ended. Returns those that
-    ran."""
+    """Wait for commands if no user will, and record how they ended. Returns those that ran."""
     commands = [each for each in task.runtime.terminal.background_commands if each.is_running]
     if task.asks.is_unattended:
         deadline = None if task.run_limits is None else task.run_limits.deadline
@@ -120,7 +119,8 @@ async def _settle_background_commands(task: Task) -> tuple[BackgroundCommand, ..
 def describe_background_command(
     command: BackgroundCommand, running: str = "Still running when the task completed"
 ) -> str:
-    """A sentence; `running` begins it if the command had not ended."""
+    """Describe a command in a sentence, which begins with `running` if the command had not
+    ended."""
     name = f"`{to_one_line(command.command)}`"
     if command.is_running:
         return f"{running}: {name}"
@@ -132,8 +132,8 @@ _MAX_REPORTED_ERRORS = 5
 
 
 async def _check_facts(task: Task) -> None:
-    """Raises ToolErrorWithReply: something speaks against the result, and none was sent back since
-    the user last said something."""
+    """Check the result against recorded facts. Raises ToolErrorWithReply if they contradict it and
+    none was sent back since the user's last message."""
     facts = task.recorder.projection.completion_facts
     if facts.was_sent_back or task.runtime.settings.confirm_completion == "off":
         return
@@ -165,7 +165,7 @@ async def _check_facts(task: Task) -> None:
 
 
 async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None:
-    """A subtask's result goes to the task that waits for it, if the rules or the user agree."""
+    """Return a subtask's result to its parent, if the rules or the user agree."""
     ts = task.next_ts()
     match decide((Claim(Access.DELEGATE),), task.runtime.settings):
         case Allow(rule):
@@ -195,7 +195,7 @@ async def _hand_over_to_parent(task: Task, call_id: str | None) -> Answer | None
 async def process_plain_reply(
     task: Task, reply: CommittedReply, failures: FailureCounter
 ) -> Completed | Continue:
-    """Tell the model what its reply lacks, or present what it said as the result."""
+    """Tell the model what its reply lacks, or present its text as the result."""
     texts = {
         placed.ts: text
         for placed in reply.parts
@@ -221,7 +221,7 @@ async def process_plain_reply(
             task.protocol, texts_so_far[0], can_ask=_can_ask(task)
         )
         return Continue((TextBlock(reminder),))
-    # A program reads a result that has to fit a schema: nothing may stand in front of it.
+    # A result that must match a schema is for a program: nothing may precede it.
     needs_schema = task.runtime.result_validator is not None
     answer = texts_so_far[-1] if needs_schema else _join_distinct(texts_so_far[-2:])
     try:
@@ -247,7 +247,7 @@ async def process_plain_reply(
 
 
 def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
-    """What keeps a reply without calls from being an answer, in words for the model."""
+    """Return why a reply without calls is not an answer, as a message for the model."""
     if reply.is_repetitive:
         return messages_to_model.REPETITIVE_REPLY_TEXT
     if reply.is_cut_off:
@@ -267,8 +267,8 @@ def _find_problem(task: Task, reply: CommittedReply, *, has_text: bool) -> str:
 
 
 def _list_awaitable_commands(task: Task) -> list[messages_to_model.AwaitableCommand]:
-    """Running commands that nobody but the model can wait for; servers and processes that a shell
-    left behind run on purpose."""
+    """List running commands that only the model can wait for; servers and background processes run
+    on purpose."""
     if not task.asks.is_unattended:
         return []
     return [awaitable for _, awaitable in _list_unfinished_commands(task)]
@@ -295,7 +295,7 @@ def list_available_tools(task: Task) -> list[str]:
 
 
 def _is_last_word(task: Task) -> bool:
-    """The model cannot be reminded, and leaves no edit half-done."""
+    """Whether the model cannot be reminded and leaves no edit half-done."""
     return not _has_turn_left(task) and not task.recorder.projection.completion_facts.has_edits
 
 
@@ -308,7 +308,7 @@ def _can_ask(task: Task) -> bool:
 
 
 def _join_distinct(texts: Sequence[str]) -> str:
-    """The texts of the replies, unless one of them says all that the other one says."""
+    """Join the texts of the replies, unless one contains the other."""
     first, last = texts[0], texts[-1]
     first_flat, last_flat = (_WORD_SEPARATOR_RE.sub(" ", text).strip() for text in (first, last))
     if last_flat in first_flat:
@@ -317,7 +317,7 @@ def _join_distinct(texts: Sequence[str]) -> str:
 
 
 def close_completion_call(task: Task) -> None:
-    """A completion that was left open when it was accepted gets its result."""
+    """Close a completion call that was still open when the result was accepted."""
     content = messages_to_model.COMPLETION_ACCEPTED_TEXT
     if not task.recorder.projection.is_result_seen_by_user:
         content = messages_to_model.COMPLETION_PRESENTED_TEXT

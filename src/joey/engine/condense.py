@@ -1,12 +1,12 @@
 """Condensing a conversation: its context usage, a summary by the model, users' requests for one.
 
-The model writes a summary: asked at the end of the conversation where the window has room for that,
-else with a transcript of it (D41). What must not depend on the model,
-above all the user's own messages, is taken from the record and passed on next to the summary.
-Nothing changes before the summary is complete: a cancelled or killed run leaves everything as it
-was. The result is one event, or none.
+The model writes a summary: at the end of the conversation if the window has room for that, else
+from a transcript (decision D41). What must not depend on the model, above all the user's own
+messages, is taken from the record and passed on next to the summary. Nothing changes before the
+summary is complete: a cancelled or killed run leaves everything as it was. The result is one event,
+or none.
 
-A running task carries out a user's request before its next model request. A task at rest does so at
+A running task handles a user's request before its next model request. A task at rest does so at
 once and stays at rest: its state does not change, only what the model will be shown.
 """
 
@@ -77,13 +77,13 @@ class ContextUsage:
         self._conversation_totals = self.estimator.sum_messages(api.build_current_messages())
         counted = projection.prompt_tokens
         if counted is not None and counted > self.window.size:
-            counted = None  # more than fits, and yet answered: it counts something else
+            counted = None  # answered although it does not fit: the service counts differently
         self._reported_tokens = (
             counted if self.estimator.is_count_current(projection.request_count) else None
         )
 
     def count_request_tokens(self, content: Sequence[UserBlock] = ()) -> int:
-        """The tokens of a request that says this after all that was said."""
+        """Count the tokens of a request that adds this."""
         return self.estimator.estimate_usage(
             self.system_tokens,
             self._conversation_totals,
@@ -92,8 +92,8 @@ class ContextUsage:
         )
 
     def limit_prompt(self, reply_tokens: int) -> int:
-        """What a request may fill whose reply takes so many tokens: in a small window all the rest,
-        if the service counts and has refused nothing that should have fitted."""
+        """Return the maximum size of a request with such a reply: in a small window all the rest,
+        if the service counts tokens and never rejected one that should have fitted."""
         limit = self.window.hard_limit
         is_exact = self._reported_tokens is not None and not self.estimator.has_overflowed
         if is_exact and self._has_small_window:
@@ -102,7 +102,7 @@ class ContextUsage:
 
     @property
     def visible_messages(self) -> Sequence[Message]:
-        """The messages behind it, each for itself."""
+        """The messages on which it is based, not joined."""
         return self._api_history.visible_messages
 
     @property
@@ -111,11 +111,11 @@ class ContextUsage:
 
     @property
     def estimated_tokens(self) -> int:
-        """The same by our count alone, and without anything new."""
+        """The size by joey's own estimate, without new content."""
         return self.system_tokens + self._conversation_totals.prefix_sums[-1]
 
     def project_request_tokens(self, conversation_tokens: int) -> int:
-        """What `use` would be if the conversation had this estimate; like is compared to like."""
+        """Project `use` for a conversation of this estimated size; like is compared with like."""
         return (
             self.count_request_tokens()
             * (self.system_tokens + conversation_tokens)
@@ -124,14 +124,14 @@ class ContextUsage:
 
     @property
     def condensable_tokens(self) -> int:
-        """How much of it could be summed up: all that was said since the last summary."""
+        """The tokens that could be condensed: everything since the last summary."""
         first, counts = self.visible_messages[:1], self.estimator.message_token_cache
         summary = counts.estimate(first[0]) if first and first[0].is_summary else 0
         return self.estimator.scale_estimate(self._conversation_totals.prefix_sums[-1] - summary)
 
     @property
     def max_conversation_chars(self) -> int:
-        """How long the whole conversation may be."""
+        """The maximum length of the whole conversation."""
         tokens = (
             self.window.soft_limit - self.estimator.scale_estimate(self.system_tokens)
         ) / self.estimator.clamped_ratio
@@ -161,8 +161,8 @@ _TRANSCRIPT_FAILURES = frozenset(
 async def condense(
     task: Task, instructions: str = "", following_content: Sequence[UserBlock] = ()
 ) -> ContextCondensed:
-    """Let a summary stand for all that was said. `following_content` follows it, and is not
-    repeated. Raises CondenseError: nothing has changed."""
+    """Replace the conversation by a summary. `following_content` follows it and is not repeated.
+    Raises CondenseError; then nothing has changed."""
     check_condensable(task, following_content)
     api, context = task.recorder.api_history, ContextUsage(task)
     messages = (*context.visible_messages, *context.open_result_messages)
@@ -206,7 +206,7 @@ async def condense(
 
 
 def check_condensable(task: Task, following_content: Sequence[UserBlock] = ()) -> None:
-    """Raises CondenseError unless a summary could be shorter than what it stands for."""
+    """Raises CondenseError unless a summary could be shorter than what it replaces."""
     context = ContextUsage(task)
     messages = (*context.visible_messages, *context.open_result_messages)
     if not any(message.role == "assistant" for message in messages):
@@ -220,7 +220,7 @@ def check_condensable(task: Task, following_content: Sequence[UserBlock] = ()) -
 
 
 def _count_min_summary_tokens(preserved: PreservedContext, budget: SummaryBudget) -> int:
-    """The tokens of the shortest summary with all that is kept."""
+    """Count the tokens of the shortest summary with everything that is kept."""
     return (
         estimate_blocks_tokens(build_summary_content("", preserved, budget)) + _MIN_SUMMARY_TOKENS
     )
@@ -249,7 +249,7 @@ def _collect_preserved_context(
 
 
 async def _collect_outlines(task: Task, remaining_chars: int) -> list[str]:
-    """What the latest files define; those that cannot be read or parsed are left out."""
+    """Collect outlines of the latest files; unreadable ones are left out."""
     outlines, found = task.runtime.capabilities.outlines, list[str]()
     if outlines is None:
         return found
@@ -269,7 +269,7 @@ async def _collect_outlines(task: Task, remaining_chars: int) -> list[str]:
 
 
 class _SummaryWriter:
-    """The request for a summary, as often as it takes, and what that used."""
+    """Requests a summary, repeatedly if needed, and counts the usage."""
 
     def __init__(self, task: Task, budget: SummaryBudget, instructions: str) -> None:
         self._task = task
@@ -287,9 +287,9 @@ class _SummaryWriter:
         self.usage: Usage | None = None
 
     def build_appended_request(self, context: ContextUsage) -> ModelRequest | None:
-        """The task's next request with the instruction at its end, which the service's cache knows
-        most of: only long texts of its last message are cut, if they must be. None if another model
-        writes the summary, the window has no room even so, or a call is open."""
+        """Build the task's next request with the instruction at its end, most of which the service
+        has cached: only long texts of its last message may be cut. None if another model writes the
+        summary, the window has no room even so, or a call is open."""
         task = self._task
         instruction = TextBlock(f"{prompts.APPENDED_INTRODUCTION}\n\n{self._instruction}")
         messages = task.recorder.api_history.build_current_messages()
@@ -351,7 +351,7 @@ class _SummaryWriter:
 
     @property
     def _max_conversation_tokens(self) -> int:
-        """Tokens that the conversation may take, by our estimate."""
+        """Return the tokens that the conversation may take by joey's estimate."""
         window = ContextWindow.from_model(self._provider.model)
         own = estimate_text_tokens(prompts.CONDENSE_SYSTEM_PROMPT) + estimate_text_tokens(
             self._instruction
@@ -371,7 +371,8 @@ class _SummaryWriter:
         )
 
     async def _request_summary(self, request: ModelRequest, *, offers_tools: bool = False) -> str:
-        """`offers_tools`: a reply with a call is no summary, the model went on working."""
+        """Request the summary; with `offers_tools`, a reply with a call is not a summary, but the
+        model working on."""
         pieces: list[str] = []
         repetition = RepetitionDetector()
         has_call = False
@@ -406,12 +407,12 @@ class _SummaryWriter:
         return summary
 
     def _begins_call(self, text: str) -> bool:
-        """Whether a line of it is the opening tag of a tool."""
+        """Whether a line is the opening tag of a tool."""
         tags = {f"<{name}>" for name in self._task.runtime.tool_set.names}
         return not tags.isdisjoint(line.strip() for line in text.splitlines())
 
     def publish_failure(self, ts: int, reason: str) -> None:
-        """Close the row, and count what was used."""
+        """Close the row and count the usage."""
         task = self._task
         if self.usage is not None:
             task.publish(
@@ -431,8 +432,8 @@ class _SummaryWriter:
 def _shorten_message(
     message: Message, excess_tokens: int, estimator: TokenEstimator
 ) -> tuple[Message, int]:
-    """The message with its long texts cut to save so many tokens, or as many as can be; and what
-    that saves."""
+    """Cut the long texts of a message to save so many tokens, if possible; return the saved
+    tokens."""
     shorter, saved, max_chars = message, 0, MAX_TRUNCATED_TEXT_CHARS
     before = estimate_blocks_tokens(get_blocks(message))
     while saved < excess_tokens and max_chars >= MIN_TRUNCATED_TEXT_CHARS:
@@ -443,7 +444,7 @@ def _shorten_message(
 
 
 def _fit_transcript(messages: Sequence[Message], max_tokens: int) -> str:
-    """The conversation as text that is surely within so many tokens."""
+    """Render the conversation as text that is certainly within so many tokens."""
     max_chars = max(0, max_tokens) * CHARACTERS_PER_TOKEN
     text = prompts.render_transcript(messages, max_chars)
     while max_chars > CHARACTERS_PER_TOKEN and (counted := estimate_text_tokens(text)) > max(
@@ -474,19 +475,19 @@ class _CondenseRequest(Struct, frozen=True):
 
 
 class CondenseRequests:
-    """One at a time."""
+    """Holds a user's request for a summary, one at a time."""
 
     def __init__(self) -> None:
         self._pending_request: _CondenseRequest | None = None
 
     def submit(self, task: Task, instructions: str) -> asyncio.Future[ContextCondensed]:
-        """Raises CondenseError: there is nothing to condense."""
+        """Submit a request. Raises CondenseError if there is nothing to condense."""
         if self._pending_request is not None:
             raise CondenseError("The conversation is about to be condensed already.")
-        if not task.is_running or task.state in IDLE_STATES:  # its last words may still be saved
+        if not task.is_running or task.state in IDLE_STATES:  # it may still be saving
             _check_can_condense(task)
         future: asyncio.Future[ContextCondensed] = asyncio.get_running_loop().create_future()
-        # Nobody has to wait for it: a row tells the same.
+        # The caller need not wait: a row shows the same.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._pending_request = _CondenseRequest(instructions, future)
         if not task.is_running:
@@ -494,7 +495,7 @@ class CondenseRequests:
         return future
 
     async def run_pending(self, task: Task) -> bool:
-        """Carry out the request, if there is one, and tell its caller whether it worked."""
+        """Run the request, if there is one, and report to its caller whether it worked."""
         if (request := self._pending_request) is None:
             return False
         try:
@@ -517,7 +518,7 @@ class CondenseRequests:
         return True
 
     def handle_run_end(self, task: Task, was_stopped: bool) -> None:
-        """A run is over: grant what it did not get to, unless somebody stopped it."""
+        """Handle a pending request when a run ends, unless a user stopped the run."""
         if self._pending_request is None:
             return
         if was_stopped:

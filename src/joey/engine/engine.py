@@ -1,9 +1,9 @@
 """The engine: tasks started, resumed, forked, listed and closed in one process.
 
 Tasks share nothing but code. A fork is a new task whose journal holds the records of the source's
-live branch up to a row, renumbered after a first record of its own and closed by `TaskForked`. Left
-out is what belongs to the source alone: its rewinds, subtasks and queued messages. The journal of a
-fork is written completely or not at all (see `Store.create_with_records`).
+live branch up to a row, renumbered after a first record of its own and closed by `TaskForked`.
+Records that only concern the source are left out: its rewinds, subtasks and queued messages. The
+journal of a fork is written completely or not at all (see `Store.create_with_records`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class TaskOptions(Struct, frozen=True, kw_only=True):
-    """What a caller may decide about one task; everything left out comes from the settings."""
+    """Options of one task; settings decide about those left out."""
 
     workspace: Path | None = None
     profile: Profile | None = None
@@ -82,7 +82,7 @@ class TaskOptions(Struct, frozen=True, kw_only=True):
 
 
 class ResolvedTaskOptions(TaskOptions, frozen=True, kw_only=True):
-    """Options that leave nothing to the settings: folder, model and settings are chosen."""
+    """Complete options: directory, model and settings are chosen."""
 
     workspace: Path
     profile: Profile
@@ -91,7 +91,7 @@ class ResolvedTaskOptions(TaskOptions, frozen=True, kw_only=True):
 
 
 class StoredTaskState(Struct, frozen=True, kw_only=True):
-    """What a task remembers of itself; used where the options say nothing. Empty for a new one."""
+    """What a task remembers of itself, used if the options are silent. Empty for a new task."""
 
     workspace: Path | None = None
     """Where it worked, by its folder."""
@@ -107,7 +107,8 @@ RuntimeFactory = Callable[[TaskOptions, StoredTaskState], TaskRuntime]
 
 
 class Engine:
-    """Open with `joey.open_engine`; close it, or use it as an async context manager."""
+    """Runs tasks. Open it with `joey.open_engine`; close it, or use it as an async context
+    manager."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class Engine:
         build_runtime: RuntimeFactory,
         close_shared: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`close_shared` closes what the runtimes share, when all tasks are closed."""
+        """`close_shared` closes what the runtimes share, after all tasks are closed."""
         self.store = store
         self._close_shared = close_shared
         self._clock = clock
@@ -135,7 +136,7 @@ class Engine:
         options: TaskOptions | None = None,
         task_id: str | None = None,
     ) -> Task:
-        """A new task, already at work. It is on disk when this returns."""
+        """Start a task. It is on disk when this returns."""
         task_id = task_id or generate_task_id(self._clock.now())
         task = await self._create_task(task_id, options or TaskOptions())
         task.publish(
@@ -143,7 +144,7 @@ class Engine:
                 ts=task.next_ts(), text=replace_lone_surrogates(text), images=images, is_first=True
             )
         )
-        # Its first request tells of the workspace: one can look while the disk is at work.
+        # Its first request describes the workspace, which can be read while the disk is busy.
         task.runtime.environment.prewarm_listing(task.runtime.settings.max_workspace_files)
         await task.recorder.commit()
         task.start(RunStart.NEW)
@@ -152,7 +153,7 @@ class Engine:
     async def _create_task(
         self, task_id: str, options: TaskOptions, parent: Task | None = None
     ) -> Task:
-        """A task that has a name, a place and a mode, and nothing to do yet."""
+        """Create a task with a name, a directory and a mode, but nothing to do yet."""
         route = parent.recorder.projection.route if parent is not None else None
         runtime = self._build_runtime(options, StoredTaskState(route=route))
         try:
@@ -162,7 +163,7 @@ class Engine:
             raise
 
     async def _call_store(self, function: Callable[..., T], *arguments: Any) -> T:
-        """In a thread if the store is reached over a network."""
+        """Call the store, in a thread if it is reached over a network."""
         if self.store.is_shared:
             return await asyncio.to_thread(function, *arguments)
         return function(*arguments)
@@ -208,8 +209,8 @@ class Engine:
     async def open_subtask(
         self, parent: Task, options: TaskOptions, spawned: ev.SubtaskSpawned, workspace: Path
     ) -> Task:
-        """The subtask as far as it has come; made, or made whole, where that was cut short. Raises
-        UserError."""
+        """Open a subtask in its current state; create it, or complete an interrupted creation, if
+        needed. Raises UserError."""
         await self._wait_until_released(spawned.child_id)
         child = self._tasks.get(spawned.child_id)
         if child is None:
@@ -257,7 +258,7 @@ class Engine:
         queue: bool = False,
         options: TaskOptions | None = None,
     ) -> Task:
-        """A task from disk, at work again: with these words, else asking whether to go on."""
+        """Resume a stored task with this message, or ask the user whether to continue."""
         task = await self.open(task_id, options=options)
         if text is not None:
             await task.send(text, images, queue=queue)
@@ -266,8 +267,7 @@ class Engine:
         return task
 
     async def open(self, task_id: str, *, options: TaskOptions | None = None) -> Task:
-        """A task as it was left: nothing is set to work. Raises TaskNotFoundError, TaskLockedError,
-        StoreError."""
+        """Open a task without running it. Raises TaskNotFoundError, TaskLockedError, StoreError."""
         await self._wait_until_released(task_id)
         task = self._tasks.get(task_id)
         return task or await self._reopen_task(task_id, options or TaskOptions())
@@ -282,9 +282,9 @@ class Engine:
         images: tuple[str, ...] = (),
         options: TaskOptions | None = None,
     ) -> Task:
-        """A new task with the history of another, whoever holds that one: up to a row, or (`keep`
-        false) up to the one before it. It goes on with `text`, else it rests. Raises
-        TaskNotFoundError, StoreError, UserError: there is no such task, or no such row."""
+        """Create a task with the history of another, which may be open elsewhere: up to a row, or
+        with `keep` false up to the one before it. It continues with `text`, else it rests. Raises
+        TaskNotFoundError, StoreError, UserError if there is no such task or row."""
         now = self._clock.now()
         fork_id = generate_task_id(now)
         read = await self._call_store(self.store.read_records, task_id)
@@ -313,10 +313,10 @@ class Engine:
                 await runtime.close()
             raise
         if task.pending is not None:
-            # The process that asked is gone, and with it whoever could have answered.
+            # The process that asked is gone, so the question can no longer be answered.
             task.publish(ev.AskWithdrawn(ts=task.next_ts(), ask_ts=task.pending.ts))
         if task.state is TaskState.DELEGATED:
-            # Its subtasks ended with that process; they are taken up when it goes on.
+            # Its subtasks ended with that process; they are resumed with it.
             task.publish(ev.TaskUnpaused(ts=task.next_ts()))
         if options.mode is not None and options.mode != task.mode.slug:
             task.publish(ev.ModeSwitched(ts=task.next_ts(), mode=options.mode))
@@ -333,7 +333,7 @@ class Engine:
     def _load_state(
         self, task_id: str, records: Sequence[ev.Record], options: TaskOptions
     ) -> StoredTaskState:
-        """What the task remembers of itself; secrets that the options bring along are stored."""
+        """Load what the task remembers of itself, and store secrets from the options."""
         projection = _fold(records, find_live_branch(records))
         secrets = self.store.load_secrets(task_id)
         if (given := _extract_secrets(options)) is not None:
@@ -352,7 +352,7 @@ class Engine:
         )
 
     def find_open_task(self, task_id: str) -> Task | None:
-        """A task that is open in this process."""
+        """Find a task that is open in this process."""
         return self._tasks.get(task_id)
 
     @property
@@ -361,15 +361,15 @@ class Engine:
         return list(self._tasks.values())
 
     def list_task_ids(self) -> Sequence[str]:
-        """Of all tasks on disk; costs a look at the names of their folders."""
+        """List all tasks on disk; reads only the names of their directories."""
         return self.store.list_ids()
 
     def history(self) -> Sequence[TaskMetadata]:
-        """All tasks on disk, the most recently changed first."""
+        """List all tasks on disk, the most recently changed first."""
         return self.store.list_tasks()
 
     async def release(self, task: Task) -> None:
-        """Stop one task and let go of it; others may open it."""
+        """Stop and release a task, so that other processes may open it."""
         if self._tasks.get(task.id) is task:
             del self._tasks[task.id]
         closing = asyncio.create_task(task.close(), name=task.id)
@@ -378,7 +378,7 @@ class Engine:
         await asyncio.shield(closing)
 
     async def _wait_until_released(self, task_id: str) -> None:
-        """Return when a task that is being let go of is free."""
+        """Wait until a task that is being released is free."""
         if closing := [each for each in self._closing_jobs if each.get_name() == task_id]:
             await asyncio.wait(closing)
 
@@ -402,7 +402,7 @@ class Engine:
 def _choose_protocol(
     runtime: TaskRuntime, provider: Provider, named: ToolProtocol | None, parent: Task | None
 ) -> ToolProtocol:
-    """The protocol of a new task. A subtask of an XML task speaks XML."""
+    """Choose the protocol of a new task. A subtask of an XML task uses XML."""
     forget_refusal_if_native(runtime, provider, named)
     if named is None and parent is not None and parent.protocol is ToolProtocol.XML:
         return ToolProtocol.XML
@@ -412,7 +412,8 @@ def _choose_protocol(
 
 
 def _extract_secrets(options: TaskOptions) -> TaskSecrets | None:
-    """What is not to be in the task's folder; a program that imports joey gives it in a profile."""
+    """Extract secrets that must not be in the task's directory; programs that import joey pass them
+    in a profile."""
     profile = options.profile
     if options.secrets is not None or profile is None or options.route is not None:
         return options.secrets
@@ -481,7 +482,7 @@ def _iter_fork_events(
     path: Sequence[ev.Record], projection: TaskProjection, fork_id: str, now: int
 ) -> Iterator[ev.Durable]:
     first, *rest = path
-    # No two events of a task have one `ts`: those that are taken over keep theirs.
+    # No two events of a task share a `ts`: copied events keep theirs.
     now = max(now, *(record.event.ts + 1 for record in path))
     match first.event:
         case ev.TaskCreated() as created:

@@ -1,8 +1,8 @@
 """Environment details for the model: time, mode, terminals, todos, git, changed files.
 
 Each is reported when it has changed; everything is reported when a run starts and after earlier
-messages were summarised or hidden. Files that the model has read and somebody else has changed
-since are listed once each.
+messages were summarised or hidden. Files that the model has read and others have changed since are
+listed once each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class KnownEnvironment(Struct, frozen=True):
-    """What the model has been told, as long as it can see the messages that say so."""
+    """What the model has been told, as long as the messages are visible to it."""
 
     reported: ReportedEnvironment
     hidden_by: tuple[object, ...]
@@ -50,7 +50,7 @@ def build_environment_blocks(task: Task, environment: EnvironmentFacts) -> tuple
 
 
 def record_environment(task: Task, environment: EnvironmentFacts) -> None:
-    """The next request reports the environment: later ones report what changes from now on."""
+    """Record that the environment was reported: later requests report changes from here on."""
     reported = report_environment(environment, _find_known_environment(task))[1]
     task.known_environment = KnownEnvironment(reported, _list_hiding_times(task))
     task.has_lost_commands = False
@@ -73,7 +73,8 @@ _MAX_FILES_IN_SMALL_WINDOW = 40
 
 
 async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFacts:
-    """Takes the new output of terminals: what is observed must be reported."""
+    """Observe the environment. This consumes the new output of terminals, so it must be
+    reported."""
     record_ended_commands(task)
     runtime, projection = task.runtime, task.recorder.projection
     model, settings = task.provider.model, runtime.settings
@@ -105,7 +106,7 @@ async def observe_environment(task: Task, *, with_files: bool) -> EnvironmentFac
 
 
 def left_command_running(event: Event) -> bool:
-    """Whether a call ended while its command, or a part of it, did not."""
+    """Whether a call ended while its command, or a part of it, continues."""
     return isinstance(event, ToolFinished) and (
         event.ending is CallEnding.RUNNING or event.has_background_processes
     )
@@ -116,7 +117,7 @@ def has_background_command(task: Task) -> bool:
 
 
 def record_ended_commands(task: Task) -> None:
-    """Record how commands in the background ended, unless the result of a call has told it."""
+    """Record how background commands ended, unless the result of a call reported it."""
     for command in task.runtime.terminal.background_commands:
         if (end := command.exit) is not None and not command.is_end_recorded:
             command.is_end_recorded = True
@@ -183,7 +184,7 @@ async def _list_workspace_files(task: Task, limit: int, is_first: bool) -> Works
 
 
 def _drop_single_child_directories(entries: Sequence[str]) -> list[str]:
-    """Entries without directories that hold only one, which names them too."""
+    """Drop directories with a single subdirectory, whose path names them too."""
     parents = Counter(f"{entry.rstrip('/').rpartition('/')[0]}/" for entry in entries)
     return [entry for entry in entries if parents[entry] != 1]
 
@@ -194,8 +195,8 @@ _MAX_COMPARED_FILE_BYTES = 1024 * 1024
 
 
 async def find_externally_modified_files(memory: ReadTracker, files: Files) -> list[str]:
-    """A look at size and time of each; only one that was written anew is read. Deletions are left
-    out after a command of the model, which knows what it deletes."""
+    """Find modified files by size and time; only rewritten ones are read. Deletions are left out
+    after a command of the model, which knows what it deletes."""
     with_deletions, memory.has_command_run = not memory.has_command_run, False
     checked = memory.list_recent_paths(_MAX_CHECKED_FILES)
     modified: list[str] = []

@@ -1,6 +1,6 @@
 """The user's hooks in a task: before and after a tool call, on an ask, on completion.
 
-What a hook refuses does not happen. What it accepts happens only because the rules or the user
+A hook can block an action. An action that it accepts runs only because the rules or the user
 allowed it before, and exactly as they allowed it.
 """
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 async def reload_hooks(task: Task) -> None:
-    """Look at the project's hooks as a run begins; what is not used is told when it is first so."""
+    """Reload the project's hooks at the start of a run; warn once about those that are not used."""
     hooks = task.runtime.capabilities.hooks
     if hooks is not None:
         await hooks.refresh()
@@ -57,7 +57,7 @@ async def run_before_tool_hooks(task: Task, row_call: RowCall, approved: Approve
 async def run_after_tool_hooks(
     task: Task, row_call: RowCall, approved: ApprovedCall, outcome: Outcome | ToolError
 ) -> Outcome | ToolError:
-    """The outcome, with what hooks have to say about it."""
+    """Run hooks after a tool call and return the outcome with their messages."""
     if isinstance(outcome, Outcome) and isinstance(outcome.directive, CompleteTask | StartSubtask):
         return outcome  # neither has a result yet
     report = await _run_hooks(
@@ -81,7 +81,7 @@ async def run_after_tool_hooks(
 
 async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -> None:
     """Run the hooks for a result that is about to be presented; a plain answer has no call. Raises
-    DeniedError: the model has to go on."""
+    DeniedError if the model must continue."""
     report = await _run_hooks(
         task,
         HookEvent.ON_COMPLETION,
@@ -98,7 +98,7 @@ async def run_completion_hooks(task: Task, call: ToolCall | None, result: str) -
 
 @asynccontextmanager
 async def run_hooks_while_asking(task: Task, opened: AskOpened) -> AsyncIterator[None]:
-    """Hooks run beside the question. They may answer no; nobody but the user says yes."""
+    """Run hooks while the question is open. They may answer no; only the user says yes."""
     if task.runtime.capabilities.hooks is None:
         yield
         return
@@ -143,7 +143,7 @@ def _is_ask_pending(task: Task, opened: AskOpened) -> bool:
 
 
 def check_hook_refusal(answer: Answer) -> None:
-    """Raises DeniedError: a hook has answered in place of the user."""
+    """Raises DeniedError if a hook has answered instead of the user."""
     if answer.is_by_hook:
         raise _build_hook_refusal(answer.text, answer.by)
 

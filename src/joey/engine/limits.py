@@ -8,7 +8,7 @@ The limits are those of a run, which lasts from the start of a task until its en
 run whose process died is not over: resuming its task without other limits continues with what was
 left, including time; the clock stood still while no process worked.
 
-`FailureCounter` counts replies in a row that achieved nothing. It also finds models that are stuck:
+`FailureCounter` counts consecutive replies without success. It also detects models that are stuck:
 the same call with the same result too often, or the same calls after every summary.
 
 `RetryBudget` bounds the attempts and the total wait of one series of failed requests.
@@ -53,7 +53,7 @@ COST_EPSILON_USD = 0.0001
 
 
 class TaskSpending(Struct, frozen=True):
-    """What one task has taken: `ledger` says it, less what it said before."""
+    """What one task has spent: the `ledger` now, less its earlier totals."""
 
     parent_id: str | None
     ledger: UsageLedger
@@ -68,12 +68,12 @@ _MIN_TURN_S = 20.0
 
 
 class RunLimits:
-    """Limits of this run end it with a result; limits of the settings ask whether to go on."""
+    """Limits of this run end it with a result; limits in the settings ask whether to continue."""
 
     def __init__(
         self, budget_id: str, limits: Limits, settings: Settings, worked_s: float = 0.0
     ) -> None:
-        """`worked` is how many seconds were used before."""
+        """`worked` is the number of seconds used before."""
         self.budget_id = budget_id
         self.limits = limits
         self._settings = settings
@@ -87,14 +87,14 @@ class RunLimits:
         """What a user said no to: one no is for the whole tree."""
         self.answered_addresses: set[str] = set()
         """Services that have replied in this run."""
-        # One moment for the whole tree, so that all of it ends by the clock and nobody by another.
+        # One deadline for the whole tree, so that all of it ends on time and no task by another.
         self.deadline: float | None = None
         if limits.max_seconds is not None:
             self.deadline = asyncio.get_running_loop().time() + limits.max_seconds - worked_s
 
     @classmethod
     def from_task(cls, task: Task) -> Self:
-        """That of a run which begins now, or which was interrupted and goes on."""
+        """Create the limits of a new run, or of an interrupted one that continues."""
         runtime, run = task.runtime, task.recorder.projection.ledger.last_run
         if run is None or run.is_over or run.limits is None or runtime.limits != Limits():
             return cls(f"{task.id}/{task.next_ts()}", runtime.limits, runtime.settings)
@@ -108,7 +108,7 @@ class RunLimits:
         return run_limits
 
     def add_task(self, projection: TaskProjection) -> None:
-        """What this task uses from here on counts, and what it has used in this run before."""
+        """Count what this task spends from now on, and what it has spent in this run before."""
         ledger = projection.ledger
         is_folded = projection.task_id in self._folded_task_ids
         previous = Spending() if is_folded else ledger.get_run_spending(self.budget_id)
@@ -122,7 +122,7 @@ class RunLimits:
         self._task_spending[projection.task_id] = TaskSpending(projection.parent_id, ledger, before)
 
     def fold_subtask(self, task_id: str) -> Spending:
-        """A subtask returns: what it and those below it have spent counts as its parent's."""
+        """Count what a returning subtask and those below it have spent as its parent's."""
         self._folded_task_ids.add(task_id)
         share = self._task_spending.pop(task_id, None)
         own = Spending() if share is None else share.spending
@@ -137,7 +137,7 @@ class RunLimits:
         )
 
     async def consume_turn(self, task: Task) -> tuple[UserBlock, ...]:
-        """Take one turn out of it. Words that came with a yes to going on."""
+        """Use up one turn. Returns content that came with the answer to continue."""
         self._ensure_within_limits()
         async with self._ask_lock:
             blocks = await self._ask_if_settings_limit_reached(task)
@@ -147,7 +147,7 @@ class RunLimits:
 
     @property
     def has_turn_left(self) -> bool:
-        """Whether the model can be asked once more, and has the time to answer."""
+        """Whether the model can be asked once more, with time left to answer."""
         now = asyncio.get_running_loop().time()
         if self.deadline is not None and self.deadline - now < _MIN_TURN_S:
             return False
@@ -158,7 +158,7 @@ class RunLimits:
         return True
 
     def ensure_within_budget(self) -> None:
-        """Nothing more is sent when what was sent has used it up. Raises Stop."""
+        """Check the budget before anything more is sent. Raises RunStopped if it is used up."""
         limits, spent = self.limits, self._total_spending
         if limits.max_cost is not None and spent.cost >= limits.max_cost:
             raise RunStopped(
@@ -171,7 +171,7 @@ class RunLimits:
             )
 
     def consume_call(self) -> str | None:
-        """Take one call out of it; why it must not be made, when there is none left."""
+        """Use up one call; return why it must not be made if none is left."""
         self._call_count += 1
         return self._call_limit_message
 
@@ -224,7 +224,8 @@ class RunLimits:
 
 
 def ensure_run_within_budget(task: Task) -> None:
-    """Right before something is sent: siblings may have spent the rest meanwhile. Raises Stop."""
+    """Check the budget right before a request: siblings may have spent the rest meanwhile. Raises
+    RunStopped."""
     if task.run_limits is not None:
         task.run_limits.ensure_within_budget()
 
@@ -238,8 +239,8 @@ MIN_UNATTENDED_FAILURE_LIMIT = 10
 
 
 class FailureCounter:
-    """Counters of one run. A mistake is a reply that achieved nothing; a limit of 0 allows any
-    number of them."""
+    """Counters of one run. A mistake is a reply without any success; a limit of 0 allows any
+    number."""
 
     def __init__(self, limit: int, *, is_unattended: bool) -> None:
         is_raised = is_unattended and limit > 0
@@ -261,7 +262,7 @@ class FailureCounter:
 
     @property
     def is_warning_due(self) -> bool:
-        """Half way to the limit, and once more before the last mistake that is allowed."""
+        """Whether to warn: half way to the limit, and again before the last allowed mistake."""
         return self._should_warn and self.count in (self.limit // 2, self.limit - 1)
 
     def record_failure(self, errors: Sequence[str]) -> None:
@@ -305,7 +306,7 @@ class RepeatedCallDetector:
     def check_call(
         self, call_id: str, name: str, arguments: Mapping[str, Any], *, is_busy: bool
     ) -> RepetitionVerdict:
-        """Judge a call that is about to be made; `is_busy`: a background command is running."""
+        """Judge a call before it is made; `is_busy` means that a background command is running."""
         if self._limit <= 0:
             return RepetitionVerdict.ALLOW
         call = _hash_value((name, arguments))
@@ -325,7 +326,7 @@ class RepeatedCallDetector:
     def compare_results(
         self, find_result: Callable[[str], object | None], *, is_busy: bool
     ) -> None:
-        """Compare the results that are known by now, in the order of their calls."""
+        """Compare the results known by now, in the order of their calls."""
         while self._pending_calls:
             call_id, call = self._pending_calls[0]
             result = find_result(call_id)
@@ -339,15 +340,15 @@ class RepeatedCallDetector:
                 self._repeat_count += 1
 
     def discard_pending(self) -> None:
-        """Drop the calls of a finished reply that never got a result."""
+        """Drop calls of a finished reply that got no result."""
         self._pending_calls.clear()
 
 
 class RepeatedRoundDetector:
-    """Counts rounds in a row that are alike: the calls between one summary and the next.
+    """Counts similar rounds in a row: the calls between one summary and the next.
 
-    How far a round gets depends on the length of the summary, so rounds are alike when one begins
-    like the whole other. A limit of 0 or less allows everything.
+    How far a round gets depends on the length of the summary, so rounds are similar if one begins
+    with the whole of the other. A limit of 0 or less allows everything.
     """
 
     def __init__(self, limit: int) -> None:
@@ -369,7 +370,7 @@ class RepeatedRoundDetector:
             self._current_calls.append(_hash_value((name, arguments)))
 
     def start_round_if_new_summary(self, summary_id: str | None) -> None:
-        """What comes now is said after this summary; a round ends when it is a new one."""
+        """Start a round if there is a new summary, which ends the previous round."""
         if summary_id == self._summary_id:
             return
         if self._previous_calls is not None:
@@ -401,7 +402,7 @@ _NOT_RUNNING_WAIT_S = 1.0
 
 
 class RetryBudget:
-    """How often and how long one stretch of failures may be waited out."""
+    """How often and how long one series of failures may be retried."""
 
     def __init__(self, settings: Settings, *, has_answered: bool = False) -> None:
         self._settings = settings
@@ -411,7 +412,7 @@ class RetryBudget:
         self.waited_s = 0.0
 
     def consume_retry(self, error: ProviderError) -> float | None:
-        """Seconds to wait before the next attempt; None when it should not be made."""
+        """Return the seconds to wait before the next attempt; None if there should be none."""
         if error.code not in _MAX_RETRIES_BY_CODE:
             self.has_answered = True
         if error.failure not in TRANSIENT_FAILURES or self.attempts >= self.compute_max_attempts(
@@ -430,7 +431,7 @@ class RetryBudget:
         return wait
 
     def compute_max_attempts(self, error: ProviderError) -> int:
-        """How many attempts such a failure is worth."""
+        """Return the number of attempts for such a failure."""
         retries = self._settings.max_retries
         if self.has_answered:
             return retries
@@ -446,7 +447,7 @@ def start_retry_budget(task: Task, provider: Provider) -> RetryBudget:
 async def wait_with_countdown(
     task: Task, error: ProviderError, wait_s: float, budget: RetryBudget
 ) -> None:
-    """Announce the wait second by second, in a row that stays when it is over."""
+    """Announce the wait second by second, in a row that remains afterwards."""
     message = str(error) if error.status is None else f"{error.status}\n{error}"
     ts = task.next_ts()
     remaining = wait_s

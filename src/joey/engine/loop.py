@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 
 async def run(task: Task, run_start: RunStart, run_limits: RunLimits) -> Ending:
-    """Work until the result is accepted, the run limits are used up, or nobody wants to go on."""
+    """Work until the result is accepted, the run limits are used up, or the user stops the task."""
     try:
         async with asyncio.timeout_at(run_limits.deadline) as limit:
             return await _run_until_completed(task, run_start, run_limits)
@@ -99,13 +99,13 @@ async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunL
     )
     content = await build_first_content(task, run_start)
     if run_start is RunStart.RESUME:
-        await reload_customizations(task)  # the answer may have come days after the question
+        await reload_customizations(task)  # the answer may come days after the question
     await ToolCallRunner(task, failures).resume_pending_subtasks()
     is_first = True
     while True:
         content += await check_limits(task, failures, run_limits)
         request, request_ts = await build_request(task, content)
-        if is_first:  # not before: preparing the request would wait for it
+        if is_first:  # not earlier: preparing the request would wait for it
             prewarm_initial_checkpoint(task)
             is_first = False
         reply = await request_reply_with_retry(task, request, request_ts)
@@ -119,7 +119,7 @@ async def _run_until_completed(task: Task, run_start: RunStart, run_limits: RunL
 async def check_limits(
     task: Task, failures: FailureCounter, run_limits: RunLimits
 ) -> tuple[UserBlock, ...]:
-    """Ask the user where that is due; their advice becomes part of the next message."""
+    """Ask the user if a limit is reached; their advice becomes part of the next message."""
     blocks = await run_limits.consume_turn(task)
     repeats_rounds = failures.repeated_round_detector.is_limit_reached
     if not repeats_rounds and not failures.is_limit_reached:
@@ -148,7 +148,7 @@ async def check_limits(
 
 async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[ModelRequest, int]:
     """Build the next request: results so far, then `content`, queued messages, the environment.
-    Room is made before any of it is announced, so that a summary covers the results alone."""
+    Room is made before any of it is announced, so that a summary only covers the results."""
     task.messages_closed_ts = task.next_ts()
     queued_messages = task.recorder.projection.queued_messages.values()
     queued = tuple(queued_messages)[: task.max_queued_per_request]
@@ -157,7 +157,7 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
     await task.runtime.wait_for_mcp(task.mode)
     await prepare_model(task)  # that of another mode
     sent = task.recorder.api_history.request_messages
-    is_first = not sent or (len(sent) == 1 and not sent[0].is_summary)  # or it got no reply
+    is_first = not sent or (len(sent) == 1 and not sent[0].is_summary)  # or no reply
     environment = await observe_environment(task, with_files=is_first)
     blocks = build_environment_blocks(task, environment)
     ensure_run_within_budget(task)
@@ -213,7 +213,7 @@ async def process_reply(
         return Continue((TextBlock(skipped),))
     if not task.recorder.projection.queued_messages:
         return Completed(runner.accepted_result)
-    close_completion_call(task)  # messages that came in meanwhile keep the task at work
+    close_completion_call(task)  # messages that arrived meanwhile keep the task running
     return Continue()
 
 

@@ -1,8 +1,8 @@
 """Mentions and slash commands in user messages, expanded into content for the model.
 
-`@/src/app.py` and the like are replaced by a name in the text, and their content follows in blocks
-of its own. So do slash commands; the first one that wants a mode switches to it. Content that
-cannot be fetched is replaced by a note: no message is refused for it.
+Mentions such as `@/src/app.py` are replaced by a name in the text, and their content follows in
+separate blocks. Slash commands are expanded likewise; the first one with a mode switches to it.
+Content that cannot be fetched is replaced by a note: it never fails the message.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def expand_message(
     images: Sequence[str] = (),
     wrap: TextWrapper = messages_to_model.render_user_message,
 ) -> tuple[UserBlock, ...]:
-    """A message in blocks. `wrap` puts the tags around the text that say whose words they are."""
+    """Expand a message into blocks. `wrap` adds the tags that say who wrote the text."""
     image_blocks = tuple(build_image_block(uri) for uri in images)
     if image_blocks and not text:
         return image_blocks
@@ -75,7 +75,7 @@ async def expand_message(
 
 
 async def _find_existing(task: Task, text: str) -> AsyncIterator[Mention]:
-    """The mentions that lead anywhere: `@/components/Button` may be an import, not a file, and
+    """Find mentions of existing files: `@/components/Button` may be an import, not a file, and
     `@someone` a person."""
     files = task.runtime.files
     for mention in find_mentions(text)[:MAX_CANDIDATES]:
@@ -87,7 +87,7 @@ async def _find_existing(task: Task, text: str) -> AsyncIterator[Mention]:
             stat = await files.stat(path) if path.is_inside and not path.is_ignored else None
         except ToolError:
             continue
-        if stat is None:  # of what is hidden or outside, not even this is told
+        if stat is None:  # do not reveal even this about hidden or outside paths
             yield mention
         elif stat.is_dir and mention.is_bare_name:
             yield structs.replace(mention, kind=MentionKind.DIRECTORY)
@@ -96,7 +96,7 @@ async def _find_existing(task: Task, text: str) -> AsyncIterator[Mention]:
 
 
 def _expand_commands(task: Task, text: str) -> tuple[str, list[UserBlock]]:
-    """The text with its slash commands replaced, and their contents."""
+    """Replace the slash commands of a text; return it with their contents."""
     available = _collect_commands(task)
     called = [mention for mention in find_command_mentions(text) if mention.name in available]
     unique = list(
@@ -127,8 +127,8 @@ def _fill_command(command: SlashCommand, arguments: str) -> SlashCommand:
 
 
 def _switch_to_command_mode(task: Task, command: SlashCommand) -> None:
-    """Into the mode of a command; what a project wrote leads into one that may do more only where
-    modes may be switched unasked."""
+    """Switch to the mode of a command; a project's command may switch to a less restricted mode
+    only if modes may be switched without approval."""
     mode = find_mode(command.mode or "", task.runtime.modes)
     if mode is None or mode.slug == task.mode.slug:
         return
@@ -144,7 +144,7 @@ def _switch_to_command_mode(task: Task, command: SlashCommand) -> None:
 
 
 def _collect_commands(task: Task) -> dict[str, SlashCommand]:
-    """Slash commands by name; a skill can be called like one where no command has its name."""
+    """Collect slash commands by name; a skill can be called like one if no command has its name."""
     customizations = task.runtime.capabilities.customizations
     if customizations is None:
         return {}
@@ -161,7 +161,7 @@ def _collect_commands(task: Task) -> dict[str, SlashCommand]:
 
 
 class _MentionFetcher:
-    """Fetches what the mentions of one message point at; files share one budget of text."""
+    """Fetches the targets of one message's mentions; files share one size limit."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -221,7 +221,7 @@ class _MentionFetcher:
     async def _read_directory_file(self, directory: str, name: str) -> FileView:
         path = name if directory == "." else f"{directory}/{name}"
         try:
-            resolved = self._resolve_path(path)  # a link in the folder may lead anywhere
+            resolved = self._resolve_path(path)  # a link in the directory may lead anywhere
         except ToolError as error:
             return FileView(path, error=str(error))
         return await self._viewer.view(FileReadRequest(path), resolved)
@@ -263,8 +263,8 @@ def _build_file_blocks(head: str, entries: list[FileView]) -> list[UserBlock]:
 
 
 def _build_tagged_block(tag: str, text: str, **attributes: str) -> TextBlock:
-    """What others wrote does not end before its closing tag."""
-    from html import escape  # with all names of characters, which few prompts need
+    """Build a block whose content cannot close its tag."""
+    from html import escape  # loads all character names, which few prompts need
 
     named = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
     contained = re.sub(rf"<(?=\s*+(?:/\s*+)?{tag}\b)", "&lt;", text, flags=re.IGNORECASE)

@@ -1,7 +1,7 @@
 """Network access of a command: what an approval says about it, and the offer to run it again.
 
-A command that failed because its sandbox has no network can be run again with it, if the user says
-so. Where nobody is to be asked, a row tells the user why it failed.
+A command that failed because its sandbox has no network can be run again with it, if the user
+agrees. If no user can be asked, a row says why it failed.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 
 class RejectedRetry(Struct, frozen=True):
-    """The user does not want the command to be run again."""
+    """The user rejected running the command again."""
 
     answer: Answer
 
 
 async def describe_network(task: Task, command: str, sandbox: SandboxStatus) -> CommandNetwork:
-    """What a confined command would reach, and what a user may add to that."""
+    """Describe what a sandboxed command would reach, and what a user may add."""
     setting, policy = task.settings.sandbox_network, task.runtime.network
     ceiling = "all" if policy is None else policy.ceiling
     if setting == "all":
@@ -71,8 +71,8 @@ async def describe_network(task: Task, command: str, sandbox: SandboxStatus) -> 
 async def offer_retry(
     task: Task, row_call: RowCall, approved: ApprovedCall, outcome: Outcome
 ) -> ApprovedCall | RejectedRetry | None:
-    """Ask whether to run a command again that had no network: the call to run again, or what the
-    user said instead. None where there is nothing to ask; a row tells the user why it failed."""
+    """Offer to run a command again that had no network. Return the call to run again, or the user's
+    rejection; None if there is nothing to ask, in which case a row says why it failed."""
     command = approved.prepared.row_text or ""
     sandbox = next((each.sandbox for each in approved.prepared.claims if each.sandbox), None)
     if sandbox is None:
@@ -82,7 +82,7 @@ async def offer_retry(
     if not can_help or task.asks.is_unattended or approved.rule == ALLOW_ALL_RULE:
         task.add_row(RowKind.ERROR, render_offline_row(network))
         return None
-    # The output of the first attempt stands above the question.
+    # The output of the first attempt is shown above the question.
     task.add_output_rows(outcome.rows, approved.context.output_row_ts)
     offer = Offer(network=structs.replace(network, is_retry=True))
     ask_ts = task.next_ts()
@@ -119,7 +119,7 @@ async def offer_retry(
 
 
 def render_offline_row(network: CommandNetwork) -> str:
-    """For a user who is not asked."""
+    """Render the row for a user who is not asked."""
     reached = format_network(network.setting)
     return (
         f"The command failed for lack of network: in the sandbox it is {reached}. To change that,"

@@ -1,7 +1,7 @@
-"""What an approval offers besides a plain yes, and what becomes of the choice.
+"""Options of an approval besides a plain yes, and their effect.
 
-An `Offer` is made from the claims of the call, never from any message; `apply_answer` carries out
-what the user chose of it.
+An `Offer` is built from the claims of the call, never from any message; `apply_answer` applies the
+user's choice.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Offer(Struct, frozen=True):
 async def build_offer(
     task: Task, claims: Sequence[policy.Claim], read: policy.GrammarParser | None
 ) -> Offer:
-    """None of it where it would not be just this."""
+    """Build the offer; only options that allow exactly this call."""
     command = next((claim for claim in claims if claim.command is not None), None)
     network = None
     if command is not None and command.sandbox in policy.CONFINING_LEVELS:
-        from joey.engine.network_access import describe_network  # commands alone need it
+        from joey.engine.network_access import describe_network  # only commands need it
 
         network = await describe_network(task, command.command or "", command.sandbox)
     if (grant := policy.propose_task_rule(claims, task.settings)) is not None:
@@ -53,7 +53,7 @@ async def build_offer(
 
 
 def _would_wake_mcp_tools(task: Task, rule: policy.PersistentRule) -> bool:
-    """Tools that servers have on lists of their own would run unasked, too."""
+    """Whether tools that servers allow-list would run without approval too."""
     mcp = task.runtime.capabilities.mcp
     if rule.setting != "allowedMcpTools" or mcp is None or task.settings.always_allow_mcp:
         return False
@@ -61,7 +61,7 @@ def _would_wake_mcp_tools(task: Task, rule: policy.PersistentRule) -> bool:
 
 
 def select_offered(answer: Answer, offer: Offer) -> Answer:
-    """The answer with nothing in it that was not offered."""
+    """Drop everything from the answer that was not offered."""
     network = offer.network or CommandNetwork()
     has_rule = answer.always and answer.approves and offer.rule is not None
     scope = answer.scope if answer.scope in offer.scopes else None
@@ -75,7 +75,7 @@ def select_offered(answer: Answer, offer: Offer) -> Answer:
 
 
 async def apply_answer(task: Task, offer: Offer, answer: Answer, ask_ts: int) -> None:
-    """Go by what the user chose at once, and write it down if it outlives the task."""
+    """Apply the user's choice at once, and store it if it outlives the task."""
     if answer.always and offer.rule is not None:
         await _add_rule(task, offer.rule, answer, ask_ts)
     store = task.runtime.capabilities.rule_store
@@ -102,7 +102,7 @@ async def _add_rule(
             error = problem
     scope = RuleScope.TASK if error is not None or answer.scope is None else answer.scope
     if scope is not RuleScope.DIRECTORY or store is None:
-        # What becomes a setting counts for this task, too, whose settings were read before.
+        # A stored rule also counts for this task, whose settings were read before.
         now = task.runtime.clock.now()
         task.grants.add_rule(GrantedRule(rule.setting, rule.text, scope, answer.by, task.id, now))
     if error is not None:

@@ -30,27 +30,27 @@ class Completed(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """It cannot go on by itself."""
+    """The task cannot continue by itself."""
 
     code: str
     message: str
 
 
 class Aborted(Struct, frozen=True):
-    """Somebody cancelled it."""
+    """The task was cancelled."""
 
 
 Ending = Completed | Failed | Aborted
 
 
 class Continue(Struct, frozen=True):
-    """Another request, with these words after the results of the calls."""
+    """Make another request, with this content after the results of the calls."""
 
     content: tuple[UserBlock, ...] = ()
 
 
 class RunStopped(JoeyError):
-    """Ends the run from wherever it is, with a code and a sentence for the user."""
+    """Ends the run from anywhere, with a code and a sentence for the user."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -59,11 +59,11 @@ class RunStopped(JoeyError):
 
 
 class StoppedByUser(JoeyError):
-    """The user refused a call of this task or of a subtask, and ended the run with that."""
+    """The user rejected a call of this task or of a subtask and thereby ended the run."""
 
 
 class RepeatedCallStop(RunStopped):
-    """The model keeps making a call that was refused; `refusal` tells it why."""
+    """The model keeps making a rejected call; `refusal` tells it why."""
 
     def __init__(self, tool: str, refusal: str) -> None:
         super().__init__(
@@ -104,7 +104,7 @@ class ApprovedCall(Struct, frozen=True):
 
 
 class RejectedCall(Struct, frozen=True):
-    """The user said no, or nobody was there to say yes."""
+    """The user rejected the call, or there was no user to approve it."""
 
     answer: Answer
     required_settings: tuple[BoundarySetting, ...] = ()
@@ -112,7 +112,7 @@ class RejectedCall(Struct, frozen=True):
 
 
 class RepeatedCallError(ToolError):
-    """The same call again and again; carries the user's advice."""
+    """The same call was repeated; carries the user's advice."""
 
     def __init__(self, message: str, images: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -120,7 +120,7 @@ class RepeatedCallError(ToolError):
 
 
 def derive_ending(projection: TaskProjection) -> Ending:
-    """How the latest run ended, from what the journal says."""
+    """Derive how the latest run ended from the journal."""
     match projection.state:
         case TaskState.COMPLETED:
             return Completed(

@@ -1,8 +1,8 @@
 """Changes of a task's tool protocol (decision D8).
 
-A protocol that a user named stays until the user names another. One that the task took by itself
-changes when the service refuses tools for the model, and once when the model writes calls in a row
-that cannot be used. The history is rendered in the new protocol from its beginning.
+A protocol chosen by a user stays until the user chooses another. A protocol that the task chose
+itself changes if the service rejects tools for the model, and once if the model writes several
+unusable calls in a row. The history is rendered in the new protocol from its beginning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_UNUSABLE_REPLIES = 2
 
 
 def has_native_tools(runtime: TaskRuntime, provider: Provider) -> bool:
-    """Whether the model can be offered tools, as far as anybody knows."""
+    """Whether the model can be offered tools, as far as known."""
     memory = runtime.capabilities.tool_support
     return provider.model.supports_native_tools and not (
         memory is not None and memory.is_refused(provider)
@@ -31,7 +31,7 @@ def has_native_tools(runtime: TaskRuntime, provider: Provider) -> bool:
 
 
 async def prepare_model(task: Task) -> None:
-    """Let a local server tell what the model can do; without tools the task goes on in XML."""
+    """Ask a local server what the model supports; without tools the task continues in XML."""
     provider = task.provider
     had_tools = provider.model.supports_native_tools
     await provider.prepare()
@@ -42,21 +42,22 @@ async def prepare_model(task: Task) -> None:
 def forget_refusal_if_native(
     runtime: TaskRuntime, provider: Provider, protocol: ToolProtocol | None
 ) -> None:
-    """Naming the native protocol is another try with a model that was refused tools before."""
+    """Forget that tools were rejected if the user chooses the native protocol: that is another
+    try."""
     memory = runtime.capabilities.tool_support
     if protocol is ToolProtocol.NATIVE and memory is not None:
         memory.forget_refusal(provider)
 
 
 def apply_named_protocol(task: Task, protocol: ToolProtocol) -> None:
-    """The user's newest word; it counts until the next."""
+    """Apply the protocol that the user chose last."""
     forget_refusal_if_native(task.runtime, task.provider, protocol)
     if protocol is not task.protocol or not task.recorder.projection.is_protocol_named:
         _publish_change(task, protocol, ProtocolChangeReason.USER)
 
 
 def change_after_refusal(task: Task, advice: str = "") -> bool:
-    """After the service refused tools: whether the task can go on in XML."""
+    """After the service rejected tools, return whether the task can continue in XML."""
     if task.recorder.projection.is_protocol_named or task.protocol is ToolProtocol.XML:
         return False
     _remember_refusal(task)
@@ -72,7 +73,7 @@ def change_after_refusal(task: Task, advice: str = "") -> bool:
 
 
 def change_after_unusable_calls(task: Task) -> None:
-    """After too many unusable calls in a row: try the other protocol, once in a task."""
+    """After too many unusable calls in a row, try the other protocol, once per task."""
     projection, provider = task.recorder.projection, task.provider
     is_native = task.protocol is ToolProtocol.NATIVE
     if (
@@ -82,7 +83,7 @@ def change_after_unusable_calls(task: Task) -> None:
     ):
         return
     if is_native and not provider.model.is_known and not projection.ledger.tool_tallies:
-        _remember_refusal(task)  # nobody says that it can, and it never could here
+        _remember_refusal(task)  # support is unknown, and tools were rejected before
     protocol = ToolProtocol.XML if is_native else ToolProtocol.NATIVE
     form = "by XML tags" if is_native else "natively"
     task.add_row(

@@ -78,24 +78,25 @@ class Recorder:
 
     @property
     def live_branch(self) -> Sequence[Record]:
-        """The records that the history is made of now."""
+        """The records that make up the current history."""
         return find_live_branch(self.record_cache.list_after(0))
 
     @property
     def pending_delegations(self) -> Sequence[SubtaskSpawned]:
-        """Calls of the latest reply whose subtasks have not returned."""
+        """Return calls of the latest reply whose subtasks have not returned."""
         waiting = {call.id for call in self.api_history.open_calls}
         return [
             child for child in self.projection.spawned_subtasks.values() if child.call_id in waiting
         ]
 
     async def commit(self) -> None:
-        """Return when all that was heard so far would survive a power cut."""
+        """Return when everything so far would survive a power cut."""
         await self.task_log.sync()
 
     @property
     def is_snapshot_due(self) -> bool:
-        """The journal has grown by half of what the snapshot holds: cost stays proportional."""
+        """Whether the journal has grown by half of the snapshot's size, which keeps the cost
+        proportional."""
         return self._last_seq - self._snapshot_seq > max(
             FIRST_SNAPSHOT_RECORDS, self._snapshot_seq // 2
         )
@@ -105,7 +106,7 @@ class Recorder:
         seq = self._last_seq
         if seq == self._snapshot_seq:
             return
-        # One after the other: all of them at once would be a second history in memory.
+        # One by one: all at once would be a second history in memory.
         encode = msgspec.json.Encoder().encode
         is_idle = self.projection.state in IDLE_STATES
         await self.task_log.write_snapshot(
@@ -116,7 +117,7 @@ class Recorder:
         self._snapshot_seq = max(seq, self._snapshot_seq)
 
     async def close(self) -> None:
-        """Let go of the task; who waits for a `commit` gets it before."""
+        """Release the task; pending `commit` calls are completed first."""
         try:
             await self.commit()
         except StoreError as error:

@@ -1,12 +1,12 @@
 """Requests to the model: fitted into the context window, streamed, retried and committed.
 
 `request_reply_with_retry` sends one request until a reply is committed or the retry budget
-(`limits`) is used up; then the user decides, and a yes opens a new budget. A request that the
-service finds too long is shortened and sent again; such recoveries are counted separately.
+(`limits`) is used up; then the user decides, and a yes starts a new budget. A request that the
+service rejects as too long is shortened and sent again; such recoveries are counted separately.
 
-`fit_context` keeps a request within the window before it is sent, by ever harsher means: text that
-came along with the user's message is cut, the conversation is condensed, its oldest turns are
-hidden, long texts in what is left are cut. If even that is not enough, the run ends with an error.
+`fit_context` keeps a request within the window before it is sent, in increasingly drastic steps:
+attachments of the user's message are cut, the conversation is condensed, its oldest turns are
+hidden, long texts in the rest are cut. If even that is not enough, the run ends with an error.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ _RATE_LIMIT = ProviderFailureKind.RATE_LIMIT
 async def request_reply_with_retry(
     task: Task, request: ModelRequest, request_ts: int
 ) -> CommittedReply:
-    """A committed reply, after as many attempts as the budget allows. Raises Stop: the user, or the
-    policy in their place, gave up."""
+    """Return a committed reply, after as many attempts as the budget allows. Raises RunStopped if
+    the user, or the policy instead, gave up."""
     budget, recoveries = start_retry_budget(task, task.provider), 0
     while True:
         try:
@@ -112,7 +112,7 @@ async def request_reply_with_retry(
             else:
                 await wait_with_countdown(task, error, wait, budget)
         ensure_run_within_budget(task)
-        await prepare_model(task)  # its server may have been started meanwhile
+        await prepare_model(task)  # the server may have been started meanwhile
         _ensure_window_large_enough(task, ContextUsage(task))
         request_ts = task.next_ts()
         protocol = task.provider.api_protocol
@@ -121,7 +121,7 @@ async def request_reply_with_retry(
 
 
 def build_model_request(task: Task) -> ModelRequest:
-    """The request that tells the model all that has happened, in the task's protocol."""
+    """Build the request with everything that has happened, in the task's protocol."""
     system, tools = build_system_prompt_and_tools(task)
     return ModelRequest(
         system_prompt=system,
@@ -142,7 +142,7 @@ def _warn_if_not_recorded(task: Task) -> None:
 
 
 def _shrink_window(task: Task) -> bool:
-    """After a local server ran out of memory: whether a smaller window can be tried."""
+    """After a local server ran out of memory, return whether a smaller window can be tried."""
     provider = task.provider
     before = provider.model.context_window
     if not provider.shrink_window():
@@ -156,7 +156,7 @@ def _shrink_window(task: Task) -> bool:
 
 
 async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ...]:
-    """Words that came with a yes."""
+    """Ask whether to retry; return content that came with a yes."""
     answer = await task.ask(AskKind.API_REQ_FAILED, str(error), failure=error.failure.value)
     publish_feedback(task, answer)
     if not answer.approves:
@@ -166,7 +166,7 @@ async def _ask_to_retry(task: Task, error: ProviderError) -> tuple[UserBlock, ..
 
 
 class ReplyStream:
-    """A reply while it streams: which part is shown in which row."""
+    """Tracks a streaming reply: which part is shown in which row."""
 
     def __init__(self, task: Task, request_ts: int, provider: Provider) -> None:
         self._task = task
@@ -218,17 +218,17 @@ class ReplyStream:
             self._prewarm_tool(started.name)
 
     def _prewarm_tool(self, name: str) -> None:
-        """The model is still writing the arguments: what their tool needs can be made ready."""
+        """Prepare a tool while the model is still writing the arguments."""
         runtime, tool_set = self._task.runtime, self._task.runtime.tool_set
         try:
             tool = tool_set.find(name)
             tool_set.check_allowed(tool, self._task.mode, runtime.settings)
         except ToolError:
-            return  # The model is told when the call is whole.
+            return  # The model is told once the call is complete.
         tool.prewarm(runtime.terminal)
 
     def commit_reply(self, *, interrupted: bool) -> tuple[ev.RowPart, ...]:
-        """Write the reply down; nothing acts on it before. Calls that were cut off are left out."""
+        """Commit the reply to the journal before anything acts on it, without interrupted calls."""
         reply = self.assembler.reply
         parts = self._assign_rows(reply)
         if interrupted:
@@ -252,8 +252,8 @@ class ReplyStream:
         return parts
 
     def close_rows(self, kept: Sequence[ev.RowPart] = ()) -> None:
-        """End the rows of all but the calls that are `kept`. What they show is no part of the
-        conversation, but stays on the screen."""
+        """Close the rows of all but the `kept` calls. Their content is not part of the
+        conversation, but stays visible."""
         calls = {each.ts for each in kept if isinstance(each.part, CallPart)}
         for row_part in self._assign_rows(self.assembler.reply):
             if row_part.ts in calls:
@@ -305,8 +305,9 @@ def _build_empty_reply_error(stop_reason: str | None) -> ProviderError:
 
 
 async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> CommittedReply:
-    """One reply, committed. Raises ProviderError: the service failed or said nothing;
-    nothing was committed; CancelledError: what had arrived is committed as an interrupted reply."""
+    """Request one reply and commit it. Raises ProviderError if the service failed or the reply was
+    empty (then nothing was committed); on CancelledError, the part that had arrived is committed as
+    an interrupted reply."""
     provider = task.provider
     estimate = ContextUsage(task).estimated_tokens if provider.window_advice else 0
     stream = ReplyStream(task, request_ts, provider)
@@ -362,8 +363,8 @@ _CONDENSE_RETRY_DIVISOR = 20
 
 
 async def fit_context(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserBlock, ...]:
-    """What the next request says, cut where it must be; the history before it fits. Raises Stop:
-    what is to be said alone is too much for the window."""
+    """Fit the next request into the window; return its content, cut if necessary. Raises RunStopped
+    if the new content alone is too large."""
     context = ContextUsage(task)
     _ensure_window_large_enough(task, context)
     content = _shorten_attachments(context, content)
@@ -384,9 +385,9 @@ async def fit_context(task: Task, content: tuple[UserBlock, ...]) -> tuple[UserB
 
 
 async def recover_from_overflow(task: Task, window: int | None = None) -> tuple[UserBlock, ...]:
-    """After the service refused a request as too long, naming its window or not: what the next one
-    says after a shorter history. What the estimates got wrong is remembered. Raises Stop: it cannot
-    be made shorter."""
+    """Recover after the service rejected a request as too long, with or without naming its window;
+    return the next content after a shorter history. Wrong estimates are remembered. Raises
+    RunStopped if it cannot be shortened."""
     earlier = ContextUsage(task)
     before = earlier.estimated_tokens
     if window is not None:
@@ -395,7 +396,7 @@ async def recover_from_overflow(task: Task, window: int | None = None) -> tuple[
     _ensure_window_large_enough(task, context)
     is_changed = (context.estimated_tokens, context.window) != (before, earlier.window)
     if is_changed and context.count_request_tokens() <= context.window.soft_limit:
-        return ()  # with the lean form of prompt and tools, or a lower limit of the reply, it fits
+        return ()  # it fits with the lean prompt and tools, or a lower limit for the reply
     context.estimator.record_overflow(before, context.window.size)
     content: tuple[UserBlock, ...] = ()
     last = context.visible_messages[-1]
@@ -407,7 +408,7 @@ async def recover_from_overflow(task: Task, window: int | None = None) -> tuple[
         record_environment(task, environment)
         content = _shorten_attachments(ContextUsage(task), (*user_blocks, *blocks))
     except CondenseError:
-        pass  # a row says why; the oldest turns go instead
+        pass  # a row says why; the oldest turns are hidden instead
     _truncate_oldest(task, ContextUsage(task), content)
     context = ContextUsage(task)
     if (
@@ -419,7 +420,8 @@ async def recover_from_overflow(task: Task, window: int | None = None) -> tuple[
 
 
 def _ensure_window_large_enough(task: Task, context: ContextUsage) -> None:
-    """Raises Stop: a local server's window is too small for any task, and can be made larger."""
+    """Raises RunStopped if a local server's window is too small for any task but can be
+    enlarged."""
     provider, window = task.provider, context.window
     used = context.estimator.scale_estimate(context.system_tokens) + MIN_CONVERSATION_TOKENS
     if provider.window_advice and used > window.hard_limit:
@@ -456,12 +458,13 @@ def _should_condense(task: Task, context: ContextUsage, content: Sequence[UserBl
 
 
 def _truncate_oldest(task: Task, context: ContextUsage, content: Sequence[UserBlock]) -> bool:
-    """Hide turns until the request fits, or all that can be hidden is; whether that was needed."""
+    """Hide turns until the request fits, or as many as possible; return whether any had to be
+    hidden."""
     estimator, allowed = context.estimator, context.window.soft_limit
     use, new = context.count_request_tokens(content), estimate_blocks_tokens(content)
     if use <= allowed:
         return False
-    # The service may count more than the gauge dares to conclude from it.
+    # The service may count more than the estimate assumes.
     scale = max(estimator.clamped_ratio, use / (context.estimated_tokens + new))
     plan = plan_truncation(
         context.visible_messages,
@@ -488,7 +491,7 @@ def _truncate_oldest(task: Task, context: ContextUsage, content: Sequence[UserBl
 def _shorten_attachments(
     context: ContextUsage, content: tuple[UserBlock, ...]
 ) -> tuple[UserBlock, ...]:
-    """What came along with the words takes half of the room at most."""
+    """Shorten attachments to at most half of the available room."""
     max_tokens = (
         context.window.soft_limit - context.estimator.scale_estimate(context.system_tokens)
     ) // 2
@@ -533,7 +536,7 @@ def _unqueue_and_build_overflow_stop(
 def _unqueue_longest_messages(
     task: Task, excess_tokens: int, to_tokens: Callable[[int], int]
 ) -> None:
-    """Waiting words that would be in the way of all others, if there is room without them."""
+    """Remove the longest queued messages if they leave no room for the others."""
     queued = task.recorder.projection.queued_messages.values()
     sizes = {said.id: to_tokens(estimate_blocks_tokens((TextBlock(said.text),))) for said in queued}
     if excess_tokens > sum(sizes.values()):

@@ -19,7 +19,7 @@ MAX_RESULT_ATTEMPTS = 3
 
 
 class ResultValidator:
-    """Belongs to one task. Results of its subtasks are its own business."""
+    """Validates the results of one task; those of its subtasks are not checked here."""
 
     def __init__(self, schema: JsonSchema, validator: SchemaValidator) -> None:
         self._schema = schema
@@ -29,7 +29,8 @@ class ResultValidator:
         """What the system prompt says about it."""
 
     async def validate(self, result: str) -> None:
-        """Raises ToolError: the model is told what is wrong; or Stop: it was told often enough."""
+        """Validate a result. Raises ToolError, which tells the model what is wrong, or RunStopped
+        after too many attempts."""
         problems = await self._find_problems(result)
         if not problems:
             self._failed_attempts = 0

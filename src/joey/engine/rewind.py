@@ -7,7 +7,7 @@
     5. the journal records that, and the history files are rewritten
 
 The process may die between any two steps. Until 3 nothing has changed; after it the history is the
-earlier one, and opening the task again does 4 and 5, which may be done twice.
+earlier one, and opening the task again performs 4 and 5, which are idempotent.
 
 Nothing is lost: the abandoned records stay in the journal, the files are in a checkpoint, and undo
 is a rewind to the record before. Spent money stays spent, and queued messages stay queued.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class RewindTarget(Struct, frozen=True):
-    """Where the history shall go on from."""
+    """Where the history continues from."""
 
     to_seq: int
     last_row_ts: int | None
@@ -50,31 +50,31 @@ class RewindTarget(Struct, frozen=True):
 async def preview_rewind(
     task: Task, row_ts: int, *, keep: bool = True, files: bool = False
 ) -> RewindPreview:
-    """What `rewind` would change. Raises UserError."""
+    """Preview what `rewind` would change. Raises UserError."""
     return await _build_preview(task, _find_target(task, row_ts, keep=keep, files=files))
 
 
 async def rewind(
     task: Task, row_ts: int, *, keep: bool = True, files: bool = False, force: bool = False
 ) -> RewindPreview:
-    """Go back so that this row is the last one, or (`keep` false) the first one gone; with `files`,
-    bring back the files of that moment too. A run is stopped for it. Raises UserError: there is no
-    such row; or somebody else changed the files (not if `force`)."""
+    """Rewind so that this row is the last one or, with `keep` false, the first one removed; with
+    `files`, restore the files of that time too. A running task is stopped first. Raises UserError
+    if there is no such row, or others changed the files (unless `force`)."""
     find_target = partial(_find_target, task, row_ts, keep=keep, files=files)
-    # The reply of an open row is written down when it is stopped.
+    # The reply of an open row is committed when it is stopped.
     if row_ts not in task.recorder.ui_history.open_row_timestamps:
-        find_target()  # nothing is stopped for a wrong number
+        find_target()  # do not stop anything for an invalid number
     return await _stop_and_rewind(task, find_target, force)
 
 
 async def preview_undo(task: Task) -> RewindPreview:
-    """What `undo_rewind` would change; what came after the rewind goes."""
+    """Preview what `undo_rewind` would change; everything after the rewind is removed."""
     return await _build_preview(task, _find_undo_target(task))
 
 
 async def undo_rewind(task: Task, *, force: bool = False) -> RewindPreview:
-    """Take the latest rewind back, with its files; when all are, take the last undo back. Raises
-    UserError: there is nothing to undo; or somebody else changed the files."""
+    """Undo the latest rewind, with its files; if all are undone, undo the last undo. Raises
+    UserError if there is nothing to undo, or others changed the files."""
     _find_undo_target(task)
     return await _stop_and_rewind(task, partial(_find_undo_target, task), force)
 
@@ -86,14 +86,14 @@ async def _stop_and_rewind(
         async with task.stop_for_revision():
             return await _apply_rewind(task, find_target(), force)
 
-    # Also when whoever asked for it gives up waiting: half of it is not what anybody wants.
+    # Completed even if the caller is cancelled: it must not stop half-way.
     return await asyncio.shield(asyncio.ensure_future(go()))
 
 
 async def edit_message(
     task: Task, row_ts: int, text: str, images: tuple[str, ...] = ()
 ) -> RewindPreview:
-    """Say this in place of the user's words at a row, or the nearest before it, and go on. Raises
+    """Replace the user's message at a row, or the nearest one before it, and continue. Raises
     UserError."""
     message_ts = find_user_row_ts(task.rows, row_ts)
     if message_ts is None:
@@ -146,7 +146,8 @@ def _build_missing_row_error(task: Task, row_ts: int) -> UserError:
 
 
 def _find_undo_target(task: Task) -> RewindTarget:
-    """Before the latest rewind that was not taken back; where all were, the last undo goes."""
+    """Find the record before the latest rewind that was not undone; if all were, undo the last
+    undo."""
     rewinds = [
         (r.seq, r.event) for r in task.recorder.live_branch if isinstance(r.event, TaskRewound)
     ]
@@ -160,7 +161,7 @@ def _find_undo_target(task: Task) -> RewindTarget:
 
 
 def _find_target_checkpoint(task: Task, to: int) -> str | None:
-    """The files as they were at that record; None when they still are, as far as is known."""
+    """Find the files as of that record; None if they are unchanged, as far as known."""
     checkpoints.require_checkpoints(task)
     at, journal = _find_seq_before_rewinds(task, to), task.bus.list_records_after(0)
     later = (r.event.id for r in journal if r.seq > at and isinstance(r.event, CheckpointSaved))
@@ -170,7 +171,7 @@ def _find_target_checkpoint(task: Task, to: int) -> str | None:
 
 
 def _find_seq_before_rewinds(task: Task, to: int) -> int:
-    """This record, or the one before the rewinds that it ends."""
+    """Return this record, or the one before the rewinds that it ends."""
     path = [record for record in task.recorder.live_branch if record.seq <= to]
     while isinstance(path[-1].event, TaskRewound | FilesRestored):
         path.pop()

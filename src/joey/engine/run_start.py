@@ -46,9 +46,9 @@ class RunStart(StrEnum):
 
 
 async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBlock, ...]:
-    """What the first request of this run says; queued messages join it when it is composed.
+    """Build the first content of this run; queued messages are added when the request is built.
 
-    Words that were acknowledged just before a process ended come first: they are never lost.
+    Messages acknowledged just before a process ended come first: they are never lost.
     """
     projection = task.recorder.projection
     delegated = {child.call_id for child in task.recorder.pending_delegations}
@@ -82,7 +82,7 @@ async def build_first_content(task: Task, run_start: RunStart) -> tuple[UserBloc
 async def _build_prompt_blocks(task: Task, prompt: UserMessage) -> tuple[UserBlock, ...]:
     wrap = partial(messages_to_model.render_task_message, task.protocol)
     if task.recorder.projection.parent_id is not None:
-        # Words of a model: what looks like a mention in them is not what a user pointed at.
+        # Text of a model: apparent mentions in it are not the user's.
         return (TextBlock(wrap(prompt.text)), *(build_image_block(uri) for uri in prompt.images))
     return await expand_message(task, prompt.text, prompt.images, wrap)
 
@@ -97,7 +97,7 @@ async def _ask_to_resume(task: Task) -> tuple[UserBlock, ...]:
 
 
 async def record_working_conditions(task: Task) -> None:
-    """What the system prompt says about them stays as it is until the run ends."""
+    """Record the working conditions in the system prompt, which stay fixed until the run ends."""
     task.working_conditions = WorkingConditions(
         task.settings,
         sandbox=await asyncio.to_thread(task.runtime.find_sandbox),
@@ -106,7 +106,7 @@ async def record_working_conditions(task: Task) -> None:
 
 
 async def reload_customizations(task: Task) -> None:
-    """Take in what was changed since the last run, and leave a mode that is gone."""
+    """Reload what has changed since the last run, and leave a mode that no longer exists."""
     runtime = task.runtime
     customizations = runtime.capabilities.customizations
     if customizations is not None and await asyncio.to_thread(customizations.refresh):
@@ -114,7 +114,7 @@ async def reload_customizations(task: Task) -> None:
     if (tools := runtime.capabilities.custom_tools) is not None:
         known = tools.warnings
         await tools.refresh()
-        for warning in tools.warnings:  # told when it is first seen
+        for warning in tools.warnings:  # reported when first found
             if warning not in known:
                 task.add_row(RowKind.ERROR, warning)
     await reload_hooks(task)
@@ -129,7 +129,7 @@ async def reload_customizations(task: Task) -> None:
 
 
 def warn_missing_profile(task: Task) -> None:
-    """A mode that cannot have the model that the settings want for it says so once."""
+    """Warn once about a mode whose configured model cannot be used."""
     others = task.runtime.mode_providers
     if others is not None and (problem := others.take_error(task.mode.slug)) is not None:
         task.add_row(

@@ -1,7 +1,7 @@
 """The runtime of a task: its id, models, tools, adapters and settings.
 
-`TaskRuntime` is what a task is given when it is opened; nothing in it is shared between tasks but
-code. `ModeProviders` creates the models of other profiles when a mode or a summary needs them.
+`TaskRuntime` is passed to a task when it is opened; tasks share nothing in it but code.
+`ModeProviders` creates the models of other profiles when a mode or a summary needs them.
 `build_tool_context` selects the parts of the runtime that one tool call gets. Task ids are UUIDs of
 version 7, which sort by creation time.
 """
@@ -51,7 +51,7 @@ MAX_CACHED_PROMPTS = 16
 
 
 class TaskRuntime(Struct, frozen=True, kw_only=True):
-    """Ready-made collaborators, given to a task when it is opened. Nothing is shared but code."""
+    """Collaborators passed to a task when it is opened. Nothing is shared but code."""
 
     provider: Provider
     """The task's own; `select_provider` is the one to ask."""
@@ -102,17 +102,18 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
         return BUILT_IN_MODES if customizations is None else customizations.modes
 
     def select_provider(self, mode: Mode) -> Provider:
-        """The mode's own model, where the settings give it one that can be used."""
+        """Return the mode's own model, if the settings name a usable one."""
         others = self.mode_providers
         return (others and others.find(mode.slug)) or self.provider
 
     async def wait_for_mcp(self, mode: Mode) -> None:
-        """MCP servers that connect get a moment: the model is to know of their tools at once."""
+        """Wait briefly for MCP servers that are connecting, so that the model sees their tools at
+        once."""
         if self.capabilities.mcp is not None and mode.find_grant(ToolGroup.MCP) is not None:
             await self.capabilities.mcp.wait_until_ready(MCP_START_TIMEOUT_S)
 
     async def close(self) -> None:
-        """Let go of all that outlives a request; one that fails does not keep the others."""
+        """Close everything that outlives a request; a failure does not stop the rest."""
         resources = (self.terminal, self.provider, self.mode_providers, self.environment)
         capabilities = (
             self.capabilities.mcp,
@@ -146,7 +147,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
 
     @property
     def tool_set(self) -> Registry:
-        """All tools as things stand now: the same object until other tools are offered."""
+        """Return all current tools: the same object until the offered tools change."""
         mcp, custom = self.capabilities.mcp, self.capabilities.custom_tools
         servers = () if mcp is None else mcp.servers
         return self.tool_set_cache.get_or_create(
@@ -156,7 +157,8 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
     def build_system_prompt(
         self, mode: Mode, protocol: ToolProtocol, working: WorkingConditions
     ) -> str:
-        """The same bytes for the same mode and protocol: prompt caches depend on it."""
+        """Build the system prompt: the same bytes for the same mode and protocol, because prompt
+        caches depend on it."""
         if self.system_prompt is not None:
             return self.system_prompt
         is_lean = self._is_lean(mode)
@@ -168,7 +170,7 @@ class TaskRuntime(Struct, frozen=True, kw_only=True):
         return self.system_prompt_cache[key]
 
     def render_xml_usage(self, name: str | None) -> str | None:
-        """How a tool is called in XML; None if there is no such tool."""
+        """Render how a tool is called in XML; None if there is no such tool."""
         tool = self.tool_set.get(name or "")
         return None if tool is None else render_tool_usage(tool.spec, tool.xml_usage)
 
@@ -207,7 +209,7 @@ SUMMARY_PROFILE_KEY = "<summaries>"
 
 
 class ModeProviders:
-    """One provider for each profile, kept until the task is closed."""
+    """Providers by profile, kept until the task is closed."""
 
     def __init__(
         self, profiles: Mapping[str, str], make_provider: Callable[[str], Provider]
@@ -219,8 +221,8 @@ class ModeProviders:
         self._errors_by_profile: dict[str, str] = {}
 
     def find(self, key: str) -> Provider | None:
-        """The one of a mode, or of `SUMMARY_PROFILE_KEY`; None when it has none of its own, or none
-        that can be used."""
+        """Find the provider of a mode, or of `SUMMARY_PROFILE_KEY`; None if it has none of its own,
+        or none that can be used."""
         profile = self._profile_names_by_mode.get(key)
         if profile is None:
             return None
@@ -233,7 +235,7 @@ class ModeProviders:
         return self._providers[profile]
 
     def take_error(self, key: str) -> str | None:
-        """Why `find` gave none, once."""
+        """Return once why `find` returned none."""
         return self._errors_by_profile.pop(self._profile_names_by_mode.get(key, ""), None)
 
     async def close(self) -> None:
@@ -282,7 +284,7 @@ def generate_task_id(now_ms: int) -> str:
 
 
 def build_system_prompt_and_tools(task: Task) -> tuple[str, tuple[ToolSpec, ...]]:
-    """What every request of the task begins with in the mode that it is in."""
+    """Build the beginning of every request in the task's current mode."""
     protocol, working = task.protocol, task.working_conditions
     tools = (
         task.runtime.build_tool_specs(task.mode, protocol, working)

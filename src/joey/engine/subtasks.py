@@ -65,7 +65,7 @@ ResultCallback = Callable[[ev.SubtaskSpawned, SubtaskResult], None]
 
 
 class Subtasks:
-    """How one task comes to its subtasks; `options` are its own, and theirs."""
+    """The subtasks of one task; `options` apply to it and to them."""
 
     def __init__(self, engine: Engine, options: TaskOptions) -> None:
         self._engine = engine
@@ -77,8 +77,8 @@ class Subtasks:
         return self._engine.find_open_task(child_id)
 
     def load_unfinished_projections(self, task: Task) -> list[TaskProjection]:
-        """The subtasks of calls that have no outcome, and those below them, as their journals
-        tell of them: what they have used before they are taken up again."""
+        """Load the unfinished subtasks of open calls, and those below them, from their journals:
+        their earlier usage counts."""
         found: list[TaskProjection] = []
         task_ids = [child.child_id for child in task.recorder.pending_delegations]
         while task_ids:
@@ -102,7 +102,7 @@ class Subtasks:
         return found
 
     def spawn(self, task: Task, row_call: RowCall, delegate: StartSubtask) -> ev.SubtaskSpawned:
-        """Name the child that shall do the work of a call."""
+        """Name the child that will do the work of a call."""
         spawned = ev.SubtaskSpawned(
             ts=task.next_ts(),
             child_id=generate_task_id(task.runtime.clock.now()),
@@ -120,8 +120,8 @@ class Subtasks:
     async def run_all(
         self, task: Task, spawned: Sequence[ev.SubtaskSpawned], on_result: ResultCallback
     ) -> None:
-        """Steps 1 to 7, for children that were named just now or in an earlier run. Raises Stop: a
-        child cannot be opened; the task can be resumed when it can."""
+        """Perform steps 1 to 7 for children named just now or in an earlier run. Raises RunStopped
+        if a child cannot be opened; the task can be resumed later."""
         await task.recorder.commit()
         children: dict[str, Task | ToolError] = {}
         try:
@@ -155,13 +155,13 @@ class Subtasks:
         returned = build_subtask_result(member)
         if not spawned.has_worktree or isinstance(member, ToolError):
             return returned
-        await self._engine.release(member)  # nobody works in the worktree any more
+        await self._engine.release(member)  # no process uses the worktree any more
         return await merge_worktree_changes(task, spawned, returned)
 
     async def _prepare_workspaces(
         self, task: Task, spawned: Sequence[ev.SubtaskSpawned]
     ) -> Sequence[Path | ToolError]:
-        """Where each of them works."""
+        """Prepare the directory of each child."""
         semaphore = asyncio.Semaphore(MAX_CONCURRENT_WORKTREE_CREATIONS)
 
         async def place(each: ev.SubtaskSpawned) -> Path | ToolError:
@@ -188,9 +188,10 @@ class Subtasks:
             return ToolError(messages_to_model.render_subtask_not_started(str(error)))
 
     async def _close_subtasks(self, spawned: Sequence[ev.SubtaskSpawned]) -> None:
-        """Children are open as long as their parent waits for them; what still works is stopped.
+        """Close the children, which are open only while their parent waits; running ones are
+        stopped.
 
-        They are looked for by name: one may be open whose making was interrupted.
+        They are looked up by name: one whose creation was interrupted may be open.
         """
         found = [self._engine.find_open_task(each.child_id) for each in spawned]
         children = [child for child in found if child is not None]
@@ -200,7 +201,7 @@ class Subtasks:
         try:
             await asyncio.shield(releasing)
         except asyncio.CancelledError:
-            await releasing  # nobody may find them half closed
+            await releasing  # must not be visible half closed
             raise
         finally:
             for child, problem in zip(children, releasing.result(), strict=True):
@@ -218,7 +219,7 @@ def _start_subtask(task: Task, child: Task) -> None:
         return
     if projection.is_result_accepted and not projection.queued_messages:
         if projection.state is TaskState.RUNNING:
-            # The process died between the acceptance and the last word.
+            # The process died between the acceptance and the final event.
             child.publish(ev.TaskFinished(ts=child.next_ts()))
         return
     if projection.request_count:
@@ -227,7 +228,8 @@ def _start_subtask(task: Task, child: Task) -> None:
 
 
 def _forward_messages(task: Task, child: Task) -> None:
-    """Somebody who stops a task and then says something may well mean the work in hand."""
+    """Forward messages: a user who stops a task and then sends a message may mean the current
+    work."""
     since, projection = child.recorder.projection.updated, task.recorder.projection
     queued = [(said.ts, said.text, said.images) for said in projection.queued_messages.values()]
     answered = [
@@ -243,8 +245,8 @@ def _forward_messages(task: Task, child: Task) -> None:
 
 
 async def _wait_until_idle(children: Sequence[Task]) -> None:
-    """All of them at one moment: words may set one to work again while its siblings work.
-    Raises StoppedByUser: one of them was stopped, and with it the whole tree."""
+    """Wait until all of them are idle at once: a message may restart one while its siblings run.
+    Raises StoppedByUser if one was stopped, and with it the whole tree."""
     while working := [child for child in children if child.is_running]:
         waits = [asyncio.ensure_future(_wait_for_run_end(child)) for child in working]
         try:
@@ -257,7 +259,7 @@ async def _wait_until_idle(children: Sequence[Task]) -> None:
 
 
 async def _wait_for_run_end(child: Task) -> None:
-    with suppress(StoreError):  # told when it is asked what came of it
+    with suppress(StoreError):  # reported when its outcome is read
         await child.wait()
 
 
@@ -278,7 +280,7 @@ def build_subtask_result(member: Task | ToolError) -> SubtaskResult:
 
 
 async def prepare_workspace(task: Task, spawned: ev.SubtaskSpawned) -> Path:
-    """The folder that a subtask works in. Raises ToolError."""
+    """Prepare the directory that a subtask works in. Raises ToolError."""
     merged = task.recorder.projection.worktree_merges.get(spawned.child_id)
     if not spawned.has_worktree or (merged is not None and merged.is_clean):
         return task.runtime.workspace
@@ -288,7 +290,7 @@ async def prepare_workspace(task: Task, spawned: ev.SubtaskSpawned) -> Path:
 async def merge_worktree_changes(
     task: Task, spawned: ev.SubtaskSpawned, returned: SubtaskResult
 ) -> SubtaskResult:
-    """What came of a subtask, with what came of its changes."""
+    """Merge a subtask's changes and return its outcome with theirs."""
     name = spawned.child_id
     try:
         worktrees = _require_worktrees(task)
@@ -330,7 +332,7 @@ async def _merge_worktree(task: Task, worktrees: Worktrees, name: str) -> ev.Wor
 
 
 def _explain_merge_refusal(task: Task, path: str) -> str:
-    """Why a path of the workspace may not be changed by a merge. Without `-y`, the user was asked
+    """Explain why a merge may not change a path of the workspace. Without `-y`, the user was asked
     about each protected file when the subtask changed it."""
     if not task.runtime.file_scope.matches_sandbox:
         return ""

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class Task:
-    """A conversation with a goal. Made by the `Engine`; safe to use from one event loop."""
+    """A conversation with a goal. Created by the `Engine`; use it from one event loop."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class Task:
 
     @property
     def is_running(self) -> bool:
-        """The loop is alive: it works, or waits for an answer."""
+        """Whether the loop is alive: it works, or waits for an answer."""
         return self._runner is not None and not self._runner.done()
 
     async def find_subtask(self, task_id: str) -> Task | None:
-        """One of its subtasks, while it is open."""
+        """Find one of its subtasks while it is open."""
         return self.subtasks.find_open(task_id)
 
     @property
@@ -118,7 +118,7 @@ class Task:
 
     @property
     def pending(self) -> ev.AskOpened | None:
-        """The question the task waits for, if it waits."""
+        """The question that the task waits for, if any."""
         return self.recorder.projection.pending_ask
 
     @property
@@ -127,7 +127,8 @@ class Task:
 
     @property
     def total_usage(self) -> ev.TokenUsage:
-        """Its own and that of its subtasks: those that have returned, and those cut off here."""
+        """Its own usage and that of its subtasks: those that have returned, and those interrupted
+        here."""
         return self.usage.plus(self.recorder.projection.ledger.subtask_usage).plus(
             self.subtasks.interrupted_usage
         )
@@ -139,7 +140,7 @@ class Task:
 
     @property
     def opened_at_seq(self) -> int:
-        """The number of the last event from before it was opened here."""
+        """The number of the last event from before the task was opened here."""
         return self.bus.opened_at_seq
 
     @property
@@ -149,12 +150,12 @@ class Task:
 
     @property
     def result(self) -> str | None:
-        """The result presented last."""
+        """The last presented result."""
         return self.recorder.projection.result
 
     @property
     def ending(self) -> Ending:
-        """How the latest run ended, when it has."""
+        """How the latest run ended, if it has."""
         return outcomes.derive_ending(self.recorder.projection)
 
     @property
@@ -179,8 +180,8 @@ class Task:
 
     @property
     def settings(self) -> Settings:
-        """Its own, with the rules that the user has added meanwhile, and the network as it is
-        set now."""
+        """Its settings, with rules that the user has added meanwhile, and the current network
+        setting."""
         settings = self.grants.apply_to(self.runtime.settings, self._read_directory_rules())
         settings = self.runtime.restrict_settings(settings)
         if (network := self.runtime.network) is None:
@@ -189,7 +190,7 @@ class Task:
 
     @property
     def has_edit_grant(self) -> bool:
-        """The user allowed edits meanwhile, and the project does not forbid that."""
+        """Whether the user granted edits meanwhile, and the project does not forbid that."""
         if not self.grants.has_edit_grant:
             return False
         granted = structs.replace(self.runtime.settings, always_allow_write=True)
@@ -202,27 +203,27 @@ class Task:
         mcp = self.runtime.capabilities.mcp
         servers = () if mcp is None or self.runtime.settings.always_allow_mcp else mcp.servers
         if any(tool.always_allowed for server in servers for tool in server.tools):
-            # A rule for one tool must not wake up those that servers have on their own lists.
+            # A rule for one tool must not enable those that servers allow-list.
             return [rule for rule in rules if rule.setting != "allowedMcpTools"]
         return rules
 
     @property
     def provider(self) -> Provider:
-        """The model that the task talks to in the mode that it is in."""
+        """The provider of the task's current mode."""
         return self.runtime.select_provider(self.mode)
 
     def subscribe(self, since: int | None = None) -> Subscription:
-        """Numbered events, without end until the task is closed."""
+        """Subscribe to numbered events until the task is closed."""
         return self.bus.subscribe(since)
 
     async def events(self, since: int | None = None) -> AsyncIterator[ev.Event]:
-        """Events until the task comes to rest; by default from its very beginning."""
+        """Iterate over events until the task comes to rest, by default from its very beginning."""
         is_over = self.state in IDLE_STATES and self.state is not TaskState.CREATED
         if since is not None and is_over and not self._is_restart_pending:
             records = self.bus.list_records_after(since)
             kinds = {type(each.event) for each in records}
             if kinds.isdisjoint((ev.TaskStarted, *RUN_END_EVENTS)):
-                # What happens to a task at rest ends with no end of a run.
+                # Events of a task at rest are not followed by the end of a run.
                 for each in records:
                     yield each.event
                 return
@@ -238,10 +239,10 @@ class Task:
     # What anybody may do
 
     async def send(self, text: str, images: tuple[str, ...] = (), *, queue: bool = False) -> None:
-        """Say something: it answers the open question, or waits for the model's next turn.
+        """Send a message: it answers the open question, or waits for the model's next turn.
 
         With `queue` it waits even while a question is open: the sender may not have seen it.
-        Returns when the words are safe on disk. A task at rest goes on with them.
+        Returns when the message is on disk. A task at rest continues with it.
         """
         text = replace_lone_surrogates(text)
         pending = None if queue else self.pending
@@ -254,7 +255,7 @@ class Task:
         self.publish(ev.MessageQueued(ts=ts, id=f"queued_{ts}", text=text, images=images))
         await self.recorder.commit()
         if self._is_stopping and not was_stopped:
-            return  # whoever stops it after these words does not want it to go on by them
+            return  # stopping it after this message means that it must not continue with it
         # The run is over, or was told to stop, but its last events are still being saved.
         is_winding_down = self.is_running and (self.state in IDLE_STATES or self._is_stopping)
         if self._closing_task is not None or is_winding_down or self._revision_lock.locked():
@@ -263,7 +264,7 @@ class Task:
             self.start(RunStart.MESSAGE)
 
     async def answer(self, ask_ts: int, answer: Answer) -> bool:
-        """Answer one question; the first answer counts. Returns when it is safe on disk."""
+        """Answer one question; the first answer counts. Returns when it is on disk."""
         answer = structs.replace(answer, text=replace_lone_surrogates(answer.text))
         accepted = self.asks.answer(ask_ts, answer)
         if accepted and answer.response is Response.NO:
@@ -273,12 +274,12 @@ class Task:
         return accepted
 
     async def approve(self, text: str = "") -> bool:
-        """Say yes to the open question; False if there is none."""
+        """Answer yes to the open question; False if there is none."""
         ask = self.pending
         return ask is not None and await self.answer(ask.ts, Answer(Response.YES, text=text))
 
     async def reject(self, text: str = "") -> bool:
-        """Say no to the open question; False if there is none."""
+        """Answer no to the open question; False if there is none."""
         ask = self.pending
         return ask is not None and await self.answer(ask.ts, Answer(Response.NO, text=text))
 
@@ -290,8 +291,8 @@ class Task:
 
     @asynccontextmanager
     async def stop_for_revision(self) -> AsyncIterator[None]:
-        """Stopped, and not set to work by anybody: the past may change. Words wait meanwhile.
-        Raises UserError: another task waits for it."""
+        """Stop the task and keep it stopped while its past changes; messages wait meanwhile. Raises
+        UserError if another task waits for it."""
         if self.has_waiting_parent:
             raise UserError(
                 f"Task {self.id} works for another task, which waits for it. Stop that one first."
@@ -300,7 +301,7 @@ class Task:
             async with self._revision_lock:
                 await self.cancel()
                 if self.state not in IDLE_STATES:
-                    # The process in which it worked is gone.
+                    # The process in which it ran is gone.
                     self.publish(ev.TaskAborted(ts=self.next_ts()))
                 yield
         finally:
@@ -308,7 +309,7 @@ class Task:
                 self._restart_if_pending()
 
     async def wait_for_revision(self) -> None:
-        """Nobody is changing it."""
+        """Wait until its past is not being changed."""
         async with self._revision_lock:
             pass
 
@@ -321,20 +322,20 @@ class Task:
             await asyncio.wait([runner])
 
     async def condense(self, instructions: str = "") -> ev.ContextCondensed:
-        """Let a summary stand for the conversation so far: at once when the task rests (it goes on
-        resting as it did), else before its next request. `cancel` stops it. Raises CondenseError:
-        there is nothing to condense, or it failed; nothing has changed."""
+        """Replace the conversation so far by a summary: at once if the task rests (it stays at
+        rest), else before its next request. `cancel` stops it. Raises CondenseError if there is
+        nothing to condense or it failed; then nothing has changed."""
         return await asyncio.shield(self.start_condensing(instructions))
 
     def start_condensing(self, instructions: str = "") -> asyncio.Future[ev.ContextCondensed]:
-        """As `condense`, for callers who need not wait: rows tell how it goes. Raises
-        CondenseError: there is nothing to condense."""
+        """Like `condense`, for callers that need not wait: rows show the progress. Raises
+        CondenseError if there is nothing to condense."""
         if self._revision_lock.locked():
             raise CondenseError("The task is being rewound.")
         return self.condense_requests.submit(self, replace_lone_surrogates(instructions))
 
     async def wait(self) -> Ending:
-        """The ending of the current run."""
+        """Wait for the ending of the current run."""
         if self._runner is not None:
             await asyncio.wait([self._runner])
         if self.error is not None:
@@ -342,14 +343,14 @@ class Task:
         return self.ending
 
     async def close(self) -> None:
-        """Stop, save, unlock. The task may be opened again by anybody."""
+        """Stop, save and unlock the task. Other processes may open it then."""
         if self._closing_task is None:
             self._closing_task = asyncio.ensure_future(self._stop_and_close())
         await asyncio.shield(self._closing_task)
 
     async def _stop_and_close(self) -> None:
         try:
-            async with self._revision_lock:  # words that come in meanwhile wait
+            async with self._revision_lock:  # messages that arrive meanwhile wait
                 await self.cancel()
                 self.bus.close()
                 await self.recorder.write_snapshots()
@@ -360,7 +361,7 @@ class Task:
     # What the engine does with it
 
     def next_ts(self) -> int:
-        """A number of milliseconds that no other event of this task has."""
+        """Return a number of milliseconds that no other event of this task has."""
         self._last_ts = max(self.runtime.clock.now(), self._last_ts + 1)
         return self._last_ts
 
@@ -368,17 +369,18 @@ class Task:
         self.bus.publish(event)
 
     def add_row(self, say: RowKind, text: str = "", ts: int | None = None) -> None:
-        """Show the user a row; `ts` names one that is open."""
+        """Add a row for the user; `ts` names one that is open."""
         self.publish(ev.RowAdded(ts=self.next_ts() if ts is None else ts, say=say, text=text))
 
     def add_output_rows(self, rows: Iterable[tuple[RowKind, str]], output_ts: int) -> None:
-        """Show what a call brought, and end the row in which its output came live."""
+        """Add rows with the results of a call, and close the row in which its output was
+        streamed."""
         for say, text in rows:
             self.add_row(say, text, output_ts if say == RowKind.COMMAND_OUTPUT else None)
         self.close_row(output_ts)
 
     def close_row(self, ts: int, say: RowKind | None = None, text: str | None = None) -> None:
-        """End a row that is open and will not grow any more, by default as it looks now."""
+        """Close a row that will not grow any more, by default in its current state."""
         if (found := self.recorder.ui_history.find_open_row(ts)) is None:
             return
         row, tool = found
@@ -402,7 +404,7 @@ class Task:
         reasons: tuple[Reason, ...] = (),
         **fields: Any,
     ) -> Answer:
-        """Ask a user. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
+        """Ask the user. Keyword arguments are fields of `AskOpened` (`ts` names an open row)."""
         opened = ev.AskOpened(
             ts=fields.pop("ts", None) or self.next_ts(),
             ask=kind,
@@ -419,7 +421,7 @@ class Task:
             saving.cancel()
 
     async def _save_while_waiting(self) -> None:
-        """A task that waits for a user is at rest; one answered at once by a policy is not."""
+        """Save while the task waits for a user; an answer by a policy comes at once."""
         await asyncio.sleep(0)
         if self.pending is not None:
             await asyncio.shield(self.save())
@@ -431,9 +433,10 @@ class Task:
             log.warning("task %s: the history files could not be written: %s", self.id, error)
 
     def start(self, run_start: RunStart, run_limits: RunLimits | None = None) -> None:
-        """Set the loop to work: by itself, or drawing from the run limits of whoever awaits it.
+        """Start the loop, with its own run limits or those of the caller that awaits it.
 
-        Whoever awaited the run before still waits: a parent lets go of its subtasks with a close.
+        A caller that awaited the run before still waits: a parent releases its subtasks by closing
+        them.
         """
         if self.is_running:
             raise TaskStateError(f"task {self.id} is already at work")
@@ -461,7 +464,7 @@ class Task:
         self.run_job(self._run_loop(run_start, self.run_limits))
 
     def run_job(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Do this as what the task is at, until it is done or cancelled."""
+        """Run a job as the task's current activity, until it is done or cancelled."""
         self._runner = asyncio.create_task(coroutine, name=f"joey-{self.id}")
         self._runner.add_done_callback(self._handle_run_done)
 
@@ -492,10 +495,10 @@ class Task:
 
     def _handle_run_done(self, runner: asyncio.Task[None]) -> None:
         if runner.cancelled() and self.state not in IDLE_STATES:
-            # Cancelled before the loop took its first step.
+            # Cancelled before the first step of the loop.
             self._publish_end(ev.TaskAborted(ts=self.next_ts()))
         if self.state is TaskState.FAILED and (closed_ts := self.messages_closed_ts) is not None:
-            # They were sent when the run that failed could not take them any more.
+            # They were sent when the failed run could no longer accept them.
             queued = self.recorder.projection.queued_messages.values()
             self._is_restart_pending |= any(each.ts > closed_ts for each in queued)
         if not self._revision_lock.locked():
@@ -517,11 +520,11 @@ class Task:
             self.handle_storage_failure(error)
 
     def handle_storage_failure(self, error: StoreError) -> None:
-        """The journal itself failed: nothing more can be recorded."""
+        """Handle a failure of the journal: nothing more can be recorded."""
         self.error = error
         self.bus.close()
 
     @property
     def _is_stopping(self) -> bool:
-        """The latest run was told to stop."""
+        """Whether the latest run was asked to stop."""
         return self._runner is not None and self._runner.cancelling() > 0

@@ -1,10 +1,10 @@
 """The tool calls of one reply: prepared, authorized, run and answered in order.
 
 Adjacent calls that only read run in parallel, and so do those that delegate to subtasks; their
-results keep the order (D13). A user's rejection skips the remaining calls. A completion after
-other calls is not presented, because the model has not seen their results. Each call gets exactly
-one outcome, published to the model as its result and to the user as rows. A defect in a tool fails
-its call, not the task.
+results keep the order (decision D13). A user's rejection skips the remaining calls. A completion
+after other calls is not presented, because the model has not seen their results. Each call gets
+exactly one outcome, published to the model as its result and to the user as rows. A defect in a
+tool fails its call, not the task.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ FATAL_ERRORS = (RunStopped, StoreError, TaskStateError)
 
 
 class ToolCallRunner:
-    """The state of one reply's calls while they are worked through."""
+    """The state of one reply's calls while they are processed."""
 
     def __init__(self, task: Task, failures: FailureCounter, *, has_failure: bool = False) -> None:
-        """`has_failure`: the reply has something that was meant as a call and is none."""
+        """`has_failure`: the reply has text that was meant as a call but is not one."""
         self._task = task
         self._failures = failures
         self._checkpoint_saver = ReplyCheckpointSaver(task)
@@ -91,7 +91,7 @@ class ToolCallRunner:
     async def run(self, calls: Sequence[RowCall]) -> None:
         try:
             await self._run_calls(calls)
-        except RepeatedCallStop:  # those that were not made must not look interrupted later
+        except RepeatedCallStop:  # calls that were not made must not look interrupted later
             self._skip_open_calls(calls, messages_to_model.render_skipped_after_stop)
             raise
         self._compare_results()
@@ -105,7 +105,7 @@ class ToolCallRunner:
             tool = self._task.runtime.tool_set.get(row_call.call.name)
             delegates = tool is not None and tool.starts_subtask
             if is_completion or (_is_delegating_batch(waiting) and not delegates):
-                # What comes next is prepared for a world in which the subtasks have done theirs.
+                # The next calls are prepared after the subtasks are done.
                 await self._run_parallel(waiting)
             if is_completion and self._has_unseen_results and not self.has_rejection:
                 self._defer_completion(row_call)
@@ -135,7 +135,7 @@ class ToolCallRunner:
             await self._publish_outcome(row_call, approved, outcome)
             await self._checkpoint_saver.save_after_call(approved.prepared.claims)
             if self.accepted_result is not None:
-                # An accepted result alone stays open, as the seed has it.
+                # Only the call of an accepted result stays open.
                 if len(calls) > 1:
                     close_completion_call(self._task)
                     self._skip_open_calls(calls, messages_to_model.render_skipped_after_completion)
@@ -143,13 +143,13 @@ class ToolCallRunner:
         await self._run_parallel(waiting)
 
     async def resume_pending_subtasks(self) -> None:
-        """Calls whose subtasks had not returned when the task was interrupted."""
+        """Return calls whose subtasks had not returned when the task was interrupted."""
         if delegated := self._task.recorder.pending_delegations:
             await self._run_subtasks(delegated)
             self._count_failure()
 
     def _count_failure(self) -> None:
-        """A reply in which no call succeeded is one mistake, however many calls failed."""
+        """Count a reply in which no call succeeded as one mistake, however many calls failed."""
         if self._has_success:
             self._failures.reset()
         elif self._error_messages:
@@ -165,12 +165,12 @@ class ToolCallRunner:
         )
 
     def _is_open(self, row_call: RowCall) -> bool:
-        """Whether the call still has no outcome."""
+        """Whether the call has no outcome yet."""
         open_calls = self._task.recorder.api_history.open_calls
         return any(call.id == row_call.call.id for call in open_calls)
 
     async def _authorize(self, row_call: RowCall) -> ApprovedCall | None:
-        """None when the call already has its outcome."""
+        """Authorize a call; None if it already has its outcome."""
         self._compare_results()
         try:
             approved = await authorize_call(self._task, row_call, self._failures)
@@ -187,7 +187,7 @@ class ToolCallRunner:
             self._fail_call(row_call, _build_defect_error(row_call.call, error))
             return None
         if isinstance(approved, RejectedCall):
-            # A policy refuses single calls; a user who says no may not want the others either.
+            # A policy rejects single calls; a user who says no may not want the others either.
             self.has_rejection = approved.answer.is_by_user
             self.is_stopped = approved.answer.stops_run
             self._has_unseen_results = True
@@ -218,7 +218,7 @@ class ToolCallRunner:
         await self._checkpoint_saver.save_after_subtasks()
 
     def _publish_subtask_result(self, spawned: ev.SubtaskSpawned, returned: SubtaskResult) -> None:
-        """The outcome of a call, once its subtask has returned."""
+        """Publish the outcome of a call after its subtask has returned."""
         task = self._task
         open_calls = task.recorder.api_history.open_calls
         row_call = RowCall(
@@ -246,7 +246,7 @@ class ToolCallRunner:
     async def _run_with_hooks(
         self, row_call: RowCall, approved: ApprovedCall
     ) -> Outcome | ToolError:
-        # Another process may have taken the task over since the reply was committed.
+        # Another process may have taken over the task since the reply was committed.
         if self._task.recorder.task_log.is_shared:
             await self._task.recorder.task_log.confirm()
         try:
@@ -259,8 +259,8 @@ class ToolCallRunner:
     async def _offer_network(
         self, row_call: RowCall, approved: ApprovedCall, outcome: Outcome
     ) -> tuple[ApprovedCall, Outcome | ToolError]:
-        """The user may have a command that lacked the network run again with it."""
-        from joey.engine.network_access import RejectedRetry, offer_retry  # loaded on need
+        """Offer to run a command again that lacked the network."""
+        from joey.engine.network_access import RejectedRetry, offer_retry  # loaded on demand
 
         match await offer_retry(self._task, row_call, approved, outcome):
             case ApprovedCall() as again:
@@ -368,11 +368,11 @@ def finish_call(
     usage: ev.TokenUsage | None = None,
     spent: ev.Spending | None = None,
 ) -> None:
-    """`answer` is what the user said when the call was put to them; what follows is of a
+    """Finish a call; `answer` is the user's answer to its question; the other arguments are of a
     subtask."""
     if answer is not None and answer.approves:
         outcome = _prepend_feedback(outcome, answer)
-    task.close_row(row_call.row_ts)  # nothing came of the call
+    task.close_row(row_call.row_ts)  # the call was discarded
     task.publish(
         ev.ToolFinished(
             ts=task.next_ts(),
@@ -443,7 +443,8 @@ _FAILURE_ROW_KINDS = (RowKind.ERROR, RowKind.ROOIGNORE_ERROR)
 
 
 def report_failed_outcome(task: Task, row_call: RowCall, outcome: Outcome) -> None:
-    """Tell users of an error that the tool itself told the model; it may have told them, too."""
+    """Show users an error that the tool itself reported to the model, unless it showed it
+    already."""
     name = row_call.call.name
     errors = [text for say, text in outcome.rows if say in _FAILURE_ROW_KINDS]
     if not errors:
@@ -470,7 +471,7 @@ def skip_call(task: Task, row_call: RowCall, reason: str) -> None:
 
 
 def _prepend_feedback(outcome: Outcome, answer: Answer) -> Outcome:
-    """Words that came with a yes go in front of the result, images before its own."""
+    """Prepend text that came with a yes to the result, and images to its images."""
     text = outcome.text
     if answer.has_content:
         said = messages_to_model.render_approval_feedback(answer.text, len(answer.images))
@@ -489,7 +490,8 @@ def _find_denial_reason(error: ToolError) -> Reason | None:
 
 
 def _find_tool_name(task: Task, call: ToolCall) -> str:
-    """The tool's own name, whatever the model called it; the model's word where there is none."""
+    """Return the tool's own name for any name that the model used; the model's name if there is no
+    such tool."""
     tool = task.runtime.tool_set.get(call.name)
     return call.name if tool is None else tool.name
 

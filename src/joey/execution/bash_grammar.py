@@ -1,9 +1,9 @@
 """Bash command lines parsed with tree-sitter.
 
-The tree may hold the listed kinds of nodes and nothing else, and the text between nodes only
-blanks and line breaks. So nothing that the grammar skips, repairs or does not know is ever taken
-for a plain word. The parser cannot be interrupted: long lines are not given to it, and a result
-that took too much of the processor is not used (a busy machine changes no decision).
+The tree may only contain the listed kinds of nodes, and the text between nodes only blanks and line
+breaks. So syntax that the grammar skips, repairs or does not know never counts as a plain word. The
+parser cannot be interrupted: long lines are not passed to it, and a result that took too much
+processor time is not used (load from other programs does not matter).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BYTES_KEEPING_DOLLAR_LITERAL = frozenset(b'" |)')
 
 
 class BashGrammar:
-    """Loads its parser when the first line comes; `parse_timeout_s` counts processor time."""
+    """Loads its parser for the first line; `parse_timeout_s` is in processor time."""
 
     def __init__(self, parse_timeout_s: float = PARSE_TIMEOUT_S) -> None:
         self._parse_timeout_s = parse_timeout_s
@@ -72,11 +72,11 @@ class BashGrammar:
 
 
 class _UnsupportedSyntaxError(Exception):
-    """The tree holds something that is not a plain word."""
+    """The tree contains something other than plain words."""
 
 
 class _CommandChainReader:
-    """Walks the leaves of a tree in the order of the text."""
+    """Reads the leaves of a tree in text order."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
@@ -123,7 +123,8 @@ class _CommandChainReader:
             raise _UnsupportedSyntaxError
 
     def _skip_blanks_to(self, end: int) -> bool:
-        """Whether there was anything; a line break that is no node ends a command as well."""
+        """Skip blanks; return whether there were any. A line break outside of nodes ends a command
+        too."""
         gap = _LINE_CONTINUATION_RE.sub(b" ", self._source[self._position : end])
         if gap.strip(b" \t\n"):
             raise _UnsupportedSyntaxError
@@ -160,7 +161,7 @@ def _decode_unquoted(source: bytes) -> str:
 
 
 def _decode_double_quoted(source: bytes) -> str:
-    """What a text in double quotes stands for; it may hold nothing that bash would replace."""
+    """Decode a double-quoted text, which must not contain anything that bash would expand."""
     result = bytearray()
     inner = iter(range(1, len(source) - 1))
     for at in inner:

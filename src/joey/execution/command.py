@@ -1,11 +1,11 @@
 """A running shell command: its process group, its output, and how it ends.
 
-A command is over when its shell has ended and its output has been read. A process that it left in
-the background may hold the output open for days, so after a short grace period the command counts
-as over all the same; the rest keeps running, watched, until it ends or is killed.
+A command has ended when its shell has exited and its output has been read. A background process
+that it left may hold the output open for days, so after a short grace period the command counts as
+ended anyway; the rest keeps running, watched, until it ends or is killed.
 
-The output is always drained. The beginning and the end are held in bounded memory
-(`OutputBuffer`); all of it, up to a cap, goes byte for byte to a file (`OutputFile`).
+The output is always drained. Its beginning and end are held in bounded memory (`OutputBuffer`); all
+of it, up to a limit, is written to a file (`OutputFile`).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         """How long each of those waits who wait for it."""
         self._closed_event = asyncio.Event()
 
-    # What the port promises
+    # The port's interface
 
     @property
     def is_running(self) -> bool:
@@ -200,29 +200,29 @@ class LocalCommand(asyncio.SubprocessProtocol):
             await self._closed_event.wait()
         return self.exit
 
-    # What the terminal asks
+    # Called by the terminal
 
     @property
     def is_listed_as_background(self) -> bool:
-        """It was left in the background, and there is or may be something to tell about it."""
+        """Whether it is a background command with something left to report."""
         return self.is_in_background and not self._was_exit_reported
 
     @property
     def can_discard(self) -> bool:
-        """Nothing is left to drain, to kill or to tell."""
+        """Whether nothing is left to drain, kill or report."""
         end, is_closed = self.exit, self._closed_event.is_set()
         if end is None or not is_closed or self.is_listed_as_background:
             return False
         return not end.has_background_processes or self._has_no_leftover_processes
 
     async def abort_start(self) -> None:
-        """End at once what could not be started properly, or was started for a cancelled caller."""
+        """Kill a command that was not started properly, or whose caller was cancelled."""
         if self.confined_process is None:
             await self._terminate_unconfined(grace_s=0)
             return
         self.confined_process.kill()
         if self.pid:
-            # The supervisor ends by itself, and tidies up before.
+            # The supervisor exits by itself after cleaning up.
             asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._kill_supervisor)
 
     async def _terminate_unconfined(self, grace_s: float) -> None:
@@ -233,7 +233,8 @@ class LocalCommand(asyncio.SubprocessProtocol):
                 await self._process.end()
 
     async def _terminate_confined(self, process: ConfinedProcess) -> None:
-        """As `terminate_processes`, by the supervisor, which knows all that is inside."""
+        """Terminate like `terminate_processes`, but by the supervisor, which knows all processes
+        inside."""
 
         def find() -> list[int]:
             return [] if process.has_no_processes() else [self.pid]
@@ -248,7 +249,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
             send_signal_to_group(self.pid, signal.SIGKILL)
 
     def close_confined_process(self) -> None:
-        """Let go of what held it; nothing is left inside."""
+        """Close the sandbox; no process is left inside."""
         if self.confined_process is not None:
             self.confined_process.close()
 
@@ -256,7 +257,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         if self._returncode is None:
             send_signal_to_group(self.pid, signal.SIGKILL)
 
-    # What its process or its supervisor tells
+    # Called by its process or its supervisor
 
     def attach(self, process: Process) -> None:
         self.connection_made(process)
@@ -295,7 +296,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         return find_processes(self._marker, self.pid, reaped=self._returncode is not None)
 
     def _finish_if_ended(self) -> None:
-        """The shell or its output has ended; see whether that was all."""
+        """Finish if both the shell and the output have ended."""
         if self._returncode is not None and not self._output_sink.is_open:
             self._transport.close()
             self._closed_event.set()
@@ -317,7 +318,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
         loop.call_later(_EXIT_POLL_INTERVAL_S, self._finish_if_ended)
 
     def _append_denial_messages(self) -> None:
-        """What was refused to the command belongs to what it says."""
+        """Append denied accesses to the command's output."""
         if self.confined_process is not None and self._output_sink.is_open:
             for note in self.confined_process.take_denial_messages():
                 self._output_sink.feed(f"[joey: {note}]\n".encode())
@@ -335,7 +336,7 @@ class LocalCommand(asyncio.SubprocessProtocol):
 
 
 def _build_command_exit(returncode: int | None, killed: bool, left_running: bool) -> CommandExit:
-    """The truth about an end; a command that was killed never looks like a success."""
+    """Build the exit as it was; a killed command never looks successful."""
     if returncode is None:
         return CommandExit(None, "SIGKILL")
     if returncode < 0:
@@ -354,7 +355,7 @@ MAX_TAIL_BYTES = 256 * 1024
 
 class OutputBuffer:
     """Bytes in, text out, in bounded memory: at most ``head + 2 * tail`` bytes are held, addressed
-    by their offset in the whole output. Texts say how much is missing between the two."""
+    by their offset in the whole output. Texts say how much is missing in between."""
 
     def __init__(self, head: int = MAX_HEAD_BYTES, tail: int = MAX_TAIL_BYTES) -> None:
         self._head_limit = head
@@ -380,11 +381,12 @@ class OutputBuffer:
             del self._tail[: -self._tail_limit]
 
     def render_truncated(self, budget: int) -> str:
-        """All of the output if it fits in `budget` bytes, else half of that from each end."""
+        """Render all of the output if it fits into `budget` bytes, else half of that from each
+        end."""
         return self._render_range(0, self.total_bytes, budget)
 
     def read_new_text(self, budget: int) -> str:
-        """What came since the last call, in the form of `render_truncated`."""
+        """Return the output since the last call, in the form of `render_truncated`."""
         end = self.total_bytes
         if not self.is_closed:
             last = self._read_suffix(max(self._read_offset, end - 3), end)
@@ -402,12 +404,12 @@ class OutputBuffer:
         rest_start = max(start + len(first), end - (budget - head_size))
         last = self._read_suffix(rest_start, end)
         starts = (at for at, byte in enumerate(last[:3]) if byte & 0xC0 != 0x80)
-        last = last[next(starts, 3) :]  # without the end of a character
+        last = last[next(starts, 3) :]  # an incomplete character
         omitted = end - start - len(first) - len(last)
         return f"{_decode_utf8(first)}\n[...{omitted} bytes omitted...]\n{_decode_utf8(last)}"
 
     def _read_prefix(self, start: int, end: int) -> bytes:
-        """As much of [start, end) as is kept, without a gap, from `start` on."""
+        """Return the kept part of [start, end) without a gap from `start` on."""
         found = bytes(self._head[start:end])
         reached, tail_start = start + len(found), self.total_bytes - len(self._tail)
         if tail_start <= reached < end:
@@ -415,7 +417,7 @@ class OutputBuffer:
         return found
 
     def _read_suffix(self, start: int, end: int) -> bytes:
-        """As much of [start, end) as is kept, without a gap, up to `end`."""
+        """Return the kept part of [start, end) without a gap up to `end`."""
         tail_start = self.total_bytes - len(self._tail)
         if start >= tail_start or tail_start > len(self._head):
             return bytes(self._tail[max(0, start - tail_start) : max(0, end - tail_start)])
@@ -430,7 +432,8 @@ MAX_OUTPUT_FILE_BYTES = 256 * 1024 * 1024
 
 
 class OutputFile:
-    """Opened by the first byte, so that a silent command leaves no file."""
+    """The file of the whole output, created at the first byte, so that a silent command leaves no
+    file."""
 
     def __init__(self, path: Path, cap: int = MAX_OUTPUT_FILE_BYTES) -> None:
         self._path = path
@@ -440,7 +443,7 @@ class OutputFile:
         self._is_closed = False
 
     def write(self, data: bytes) -> None:
-        """Keep `data`; a disk that takes no more must not disturb the command."""
+        """Write `data`; a full disk must not disturb the command."""
         if self._is_closed:
             return
         try:
@@ -472,12 +475,12 @@ class OutputFile:
 
 
 def has_listening_socket(pids: Iterable[int]) -> bool:
-    """Whether one of the processes accepts TCP connections; False where /proc does not tell."""
+    """Whether one of the processes accepts TCP connections; False if /proc does not tell."""
     return any(not _list_listening_inodes(pid).isdisjoint(_list_socket_inodes(pid)) for pid in pids)
 
 
 def _list_listening_inodes(pid: int) -> set[str]:
-    """Of the process's network namespace."""
+    """List the listening sockets of the process's network namespace."""
     rows: list[list[str]] = []
     for table in ("tcp", "tcp6"):
         with suppress(OSError):

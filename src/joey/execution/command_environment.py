@@ -1,7 +1,7 @@
 """The environment of commands, hooks and MCP servers: an allow-list of variables.
 
-Each value is checked again, because a secret may hide behind a harmless prefix or inside the URL
-of a proxy.
+Values are checked too, because a variable with a harmless name, or the URL of a proxy, may contain
+a secret.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ very word). Nobody can scroll a pager or type a password: both would only wait."
 def build_command_environment(source: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in source.items() if _is_safe_variable(name, value)}
     for name in _ABSOLUTE_PATH_LIST_VARIABLES & kept.keys():
-        # With `.` in it, a rule for `git` would run, or load, whatever a folder calls so.
+        # With `.` in it, a rule for `git` would run a program of that name in any directory.
         kept[name] = keep_absolute_directories(kept[name])
     for name in _SEARCH_PATH_VARIABLES & kept.keys():
-        # An empty entry is the folder that the command is in, and is hardly ever meant.
+        # An empty entry means the current directory, which is rarely intended.
         kept[name] = ":".join(filter(None, kept[name].split(":")))
         if not kept[name]:
             del kept[name]
@@ -66,6 +66,6 @@ _SEARCH_PATH_VARIABLES = frozenset(
 
 def _is_safe_variable(name: str, value: str) -> bool:
     if name.lower().endswith("_proxy") and "@" in value:
-        return False  # a login, be it ever so badly written
+        return False  # a login, even if malformed
     listed = name in _ALLOWED_VARIABLES or name.startswith(_ALLOWED_VARIABLE_PREFIXES)
     return listed and not has_secret_name(name) and not _URL_WITH_CREDENTIALS_RE.search(value)

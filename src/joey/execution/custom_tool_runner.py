@@ -1,10 +1,10 @@
 """The child process of one custom tool: `python -I custom_tool_runner.py describe|run FILE`.
 
-A module of its own because it runs by its path in a process of its own. It imports the standard
-library only, and nothing of joey, so that a tool sees nothing of joey either.
+A separate module because it is run by its path in a separate process. It only imports the standard
+library, so that tools cannot see joey's modules either.
 
-A tool is a Python file with a function `run`. The docstring of the function (or of the file) is
-the description for the model; the parameters are those of the function, or the JSON Schema in
+A tool is a Python file with a function `run`. The docstring of the function (or of the file) is the
+description for the model; the parameters are those of the function, or the JSON Schema in
 `PARAMETERS`.
 
     def run(city: str, days: int = 3) -> str:
@@ -34,7 +34,7 @@ _MODE_PARAMETER = "mode_slug"
 
 
 class InvalidToolError(Exception):
-    """The file cannot be used, and why."""
+    """The file cannot be used; the text says why."""
 
 
 def load(path: Path) -> types.ModuleType:
@@ -62,7 +62,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def build_schema(function: Any) -> dict[str, Any]:
-    """The parameters of a function as JSON Schema, in the strict form."""
+    """Build the JSON Schema of a function's parameters, in the strict form."""
     hints = typing.get_type_hints(function)
     properties: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
@@ -114,7 +114,7 @@ async def _await_result(result: Any) -> Any:
 
 
 def main() -> None:
-    """Answers with one line of JSON on what stdout was at the start; prints go to stderr."""
+    """Answer with one line of JSON on the original stdout; prints go to stderr."""
     answer_to = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     action, path = sys.argv[1], Path(sys.argv[2])

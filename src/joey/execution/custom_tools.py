@@ -1,10 +1,10 @@
 """Custom tools: Python files in the `tools/` directories of the user and the project.
 
-A tool runs in a process of its own (`custom_tool_runner.py`), with a bare environment, limits on
+A tool runs in a separate process (`custom_tool_runner.py`), with a minimal environment, limits on
 time and output, and a process group that is killed with it. Describing a tool already runs its
-file, so files of the project are not even described before the project is trusted. The trust
-covers every file that the tools could import. What a tool says about itself is checked before a
-provider sees it.
+file, so files of the project are not even described before the project is trusted. The trust covers
+every file that the tools could import. A tool's description is checked before it is sent to a
+provider.
 """
 
 from __future__ import annotations
@@ -101,12 +101,13 @@ class LocalCustomTools:
         self.tools = tuple(found[name] for name in sorted(found))
 
     def _is_project_trusted(self) -> bool:
-        """Nothing to trust, or the user has agreed to all of it as it is now."""
+        """Whether there is nothing to trust, or the user trusts all of it in its current form."""
         contents = {item.name: item.content for item in list_tool_trust_items(self._workspace)}
         return not contents or self._check_trust(contents)
 
     async def _describe(self, file: Path, shown: str, source: ToolSource) -> CustomToolInfo:
-        """Raises ToolError or msgspec.ValidationError: why it is not used."""
+        """Describe a tool. Raises ToolError or msgspec.ValidationError, which says why it is not
+        used."""
         if file.suffix in _UNSUPPORTED_SUFFIXES:
             raise ToolError("tools are written in Python here")
         said = await self._run_runner("describe", file, b"", _DESCRIBE_TIMEOUT_S)
@@ -139,7 +140,7 @@ class LocalCustomTools:
     async def _run_runner(
         self, action: str, file: Path, given: bytes, seconds: float
     ) -> _RunnerReply:
-        # What stands in `__pycache__` may be something else than what was trusted.
+        # Files in `__pycache__` may differ from what was trusted.
         python = (sys.executable, "-I", "-B", "-X", f"pycache_prefix={os.devnull}")
         try:
             process = Process(
@@ -165,7 +166,7 @@ class LocalCustomTools:
 
 
 def _format_untrusted_warning(count: int) -> str:
-    """What they import may be what is not trusted, so that they are judged together."""
+    """Format a warning about all files together, since trusted ones may import untrusted ones."""
     tools = "The tool" if count == 1 else f"The {count} tools"
     return (
         f"{tools} of {PROJECT_TOOLS_DIRECTORY} {'is' if count == 1 else 'are'} not used, because "
@@ -175,7 +176,7 @@ def _format_untrusted_warning(count: int) -> str:
 
 async def _read_reply(process: Process) -> bytes:
     answer = bytearray()
-    # To the end of the line: processes that it left behind may keep the pipe open.
+    # To the end of the line: background processes may keep the pipe open.
     while not answer.endswith(b"\n") and (data := await process.read()):
         answer += data
         if len(answer) > _MAX_REPLY_BYTES:
@@ -187,7 +188,7 @@ def _list_tool_files(directory: Path) -> list[Path]:
     try:
         inside = sorted(directory.iterdir())
     except OSError:
-        return []  # no folder, no tools
+        return []  # no directory, no tools
     known = ({".py"} | _UNSUPPORTED_SUFFIXES).__contains__
     named = (file for file in inside if known(file.suffix) and not file.name.startswith(("_", ".")))
     return [file for file in named if file.is_file()]
@@ -203,7 +204,8 @@ _PARAMETER_NAME_RE = compile_regex(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 
 
 def check_tool_info(info: CustomToolInfo) -> None:
-    """Raises ToolError: a provider would refuse it, and with it the whole request."""
+    """Check a description. Raises ToolError if a provider would reject it, and with it the whole
+    request."""
     if not _TOOL_NAME_RE.fullmatch(info.name):
         raise ToolError(f"{info.name[:80]!r} cannot be the name of a tool")
     definition = (info.description, msgspec.json.encode(info.schema))
@@ -230,10 +232,11 @@ _BYTECODE_DIRECTORY = "__pycache__"
 
 
 def list_tool_trust_items(workspace: Path) -> tuple[TrustItem, ...]:
-    """One for each file that could run: the tools, and whatever they may import beside them."""
+    """List one item for each file that could run: the tools, and other files that they may
+    import."""
     directory = workspace / PROJECT_TOOLS_DIRECTORY
     found = _find_importable_files(directory)
-    if found is None:  # nobody looks through so much: what is agreed to is never seen again
+    if found is None:  # too much to review: never equal
         return (_build_trust_item("(too many files and folders)", os.urandom(16)),)
     return tuple(
         _build_trust_item(str(file.relative_to(directory)), _read_content_or_digest(file))
@@ -251,7 +254,7 @@ def _build_trust_item(name: str, content: bytes) -> TrustItem:
 
 
 def _find_importable_files(directory: Path) -> list[Path] | None:
-    """Everything that Python takes for a module, also behind links; None when there is no end."""
+    """Find every file that Python can import, links included; None if there are too many."""
     endings = tuple(all_suffixes())
     entered: set[str] = set()
     found: list[Path] = []
@@ -269,7 +272,7 @@ def _find_importable_files(directory: Path) -> list[Path] | None:
 
 
 def _read_content_or_digest(file: Path) -> bytes:
-    """A file beyond the limit is known by its digest."""
+    """Read a file; beyond the size limit, its digest."""
     try:
         if not file.is_file():
             return b""

@@ -1,10 +1,10 @@
 """Hook programs: the user's own, and those of a project that the user has trusted.
 
-A project's hooks are checked again each time one is due: a hook that was changed since it was
-trusted does not run, and counts as failed.
+A project's hooks are checked before each run: a hook that was changed since it was trusted does not
+run, and counts as failed.
 
-Each hook runs in a process group of its own with bounded output. It is over when its shell is; a
-child that still holds the output is not waited for.
+Each hook runs in its own process group with bounded output. It ends with its shell; a child that
+still holds the output is not waited for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LocalHooks:
         check_trust: HookTrustCheck,
         environment: HookEnvironment,
     ) -> None:
-        """`load_project_hooks` reads what the project has; it is called in a thread."""
+        """`load_project_hooks` reads the project's hooks; it is called in a thread."""
         self._user_hooks = user_hooks
         self._load_project_hooks = load_project_hooks
         self._check_trust = check_trust
@@ -93,7 +93,7 @@ _OUTPUT_GRACE_S = 0.2
 
 
 class HookEnvironment(Struct, frozen=True):
-    """Where and with what hooks run."""
+    """The directory, variables and limits of hooks."""
 
     workspace: Path
     shell: tuple[str, ...]
@@ -102,7 +102,7 @@ class HookEnvironment(Struct, frozen=True):
 
 
 async def run_hook(hook: Hook, stdin_data: bytes, environment: HookEnvironment) -> HookExit:
-    """Raises nothing but CancelledError, and then the hook is dead."""
+    """Run a hook. Raises only CancelledError, after killing the hook."""
     failure = ""
     try:
         done = await run(

@@ -1,9 +1,9 @@
 """Hosts of package registries and git remotes, as this machine is configured to use them.
 
-Package managers are asked themselves, environment variables are read, and so are the remotes of the
-workspace. No host is known beforehand. A workspace must not widen the answer: programs run in the
-root directory, where they see no configuration of a project, and are looked for only where commands
-cannot write. Remotes are what `.git/config` says, which commands cannot change either.
+Package managers are queried, and environment variables and the workspace's git remotes are read. No
+host is built in. A workspace must not extend the result: programs run in the root directory, where
+they see no project configuration, and are looked up only where commands cannot write. Remotes come
+from `.git/config`, which commands cannot change either.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _QUERIES = (
     _Query(RegistryFamily.NPM, ("npm", "config", "get", "registry")),
     _Query(RegistryFamily.NPM, ("yarn", "config", "get", "registry")),
     _Query(RegistryFamily.PIP, ("pip", "config", "list")),
-    # Its help names the index that it uses, also where that is the built-in one.
+    # Its help names the index in use, even the built-in one.
     _Query(RegistryFamily.PIP, ("pip", "install", "--help")),
     _Query(RegistryFamily.GO, ("go", "env", "GOPROXY")),
     _Query(RegistryFamily.GEM, ("gem", "sources", "--list")),
@@ -68,7 +68,7 @@ _CARGO_VARIABLE_RE = compile_regex(r"CARGO_REGISTRIES_[A-Z0-9_]+_INDEX")
 
 
 class RegistryFinder:
-    """Finds the hosts for one workspace, and remembers them for a minute."""
+    """Finds the hosts for one workspace, and caches them for a minute."""
 
     def __init__(
         self, workspace: Path, env: Mapping[str, str], writable: Iterable[Path] = ()
@@ -112,7 +112,7 @@ class RegistryFinder:
         return list(_parse_hosts(query.family, pattern.findall(text)))
 
     async def _list_git_remotes(self, path: str) -> list[RegistryHost]:
-        """Those of the workspace, as `insteadOf` rewrites them."""
+        """List the git remotes of the workspace, as rewritten by `insteadOf`."""
         quiet = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
         text = await self._run_program(("git", *quiet, "remote", "-v"), path, self._workspace)
         return list(_parse_hosts(RegistryFamily.GIT, _URL_RE.findall(text)))
@@ -123,7 +123,7 @@ class RegistryFinder:
         return program if is_trusted else None
 
     async def _run_program(self, command: Sequence[str], path: str, directory: Path) -> str:
-        """What a program prints; nothing if it is not installed or fails."""
+        """Return the output of a program; empty if it is not installed or fails."""
         program = self._find_program(command[0], path)
         if program is None:
             return ""
@@ -143,7 +143,7 @@ class RegistryFinder:
 
 
 def _parse_hosts(family: RegistryFamily, urls: Iterable[str]) -> Iterator[RegistryHost]:
-    """The hosts of addresses; those that no list of hosts could hold are left out."""
+    """Parse the hosts of URLs; those that are not valid as list entries are left out."""
     for url in urls:
         try:
             parts = urlsplit(url)

@@ -1,6 +1,6 @@
 """Ports of model services: replies, embeddings, images, recording of what is sent to them.
 
-A module of its own because `providers` implements all of it, and nothing else; but the recorder,
+A separate module because `providers` implements all of it, and nothing else; but the recorder,
 which it is given.
 """
 

@@ -1,7 +1,7 @@
 """Pieces of request bodies: cut where messages begin, so that a conversation is stored once.
 
 Each request of a conversation repeats the messages of the one before it. Joined, the pieces are
-the body, byte for byte, whatever it is. A module of its own: it knows nothing of the database.
+the body, byte for byte, whatever it is. A separate module: it knows nothing of the database.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A custom tool of the user or the project, wrapped as a tool.
 
-A module of its own because custom tools are an optional feature (`tests/test_features.py`).
+A separate module because custom tools are an optional feature (`tests/test_features.py`).
 """
 
 from __future__ import annotations

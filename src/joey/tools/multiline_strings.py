@@ -1,6 +1,6 @@
 """Lines that begin inside a string of several lines, whose indentation says nothing about code.
 
-A module of its own because it reads code of many languages, and `line_reader` that of none.
+A separate module because it reads code of many languages, and `line_reader` that of none.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The child process of `find_pattern`: a request on stdin, the spans of all matches on stdout.
 
-A module of its own because it runs by its path in a process of its own, apart from the package: it
+A separate module because it runs by its path in a process of its own, apart from the package: it
 imports the standard library only.
 """
 

@@ -1,12 +1,12 @@
 """SEARCH/REPLACE blocks, applied to a text.
 
-Blocks are applied in the order of their start lines; each start line is counted in the text as
-the model knew it, so earlier edits move it. A block with a start line is searched there, then up
-to `SEARCH_RADIUS_LINES` lines around, then like one without: in the whole text, where it must be
-the only one. A block that does not fit fails alone: the others are applied, and then it is
-explained by the resulting text. A block that is written several times without a line is meant for
-as many places, and with the same line for one. Text that a block has inserted does not make
-another block ambiguous.
+Blocks are applied in the order of their start lines; start lines count in the text as the model
+knew it, so earlier edits shift them. A block with a start line is searched for there, then up to
+`SEARCH_RADIUS_LINES` lines around, then like one without: in the whole text, where the match must
+be unique. A block that does not fit does not stop the others: they are applied, and the failure is
+explained with the resulting text. A block repeated without a line is meant for that many places;
+repeated with the same line, for one. Text that a block has inserted does not make another block
+ambiguous.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class FailedBlocks(Struct, frozen=True):
 def apply_blocks(
     original: str, diff: str, *, similarity: SimilarityFunction
 ) -> AppliedBlocks | FailedBlocks:
-    """The text after every block that fits, or why none does. A block must be found as it is but
-    for white space and typography."""
+    """Apply every block that fits, or explain why none does. A block must match except for white
+    space and typography."""
     document = Document(original)
     blocks = parse_blocks(diff, partial(_get_following_lines, document))
     if isinstance(blocks, MalformedDiff):
@@ -108,8 +108,8 @@ def apply_blocks(
 def _get_following_lines(
     document: Document, block: SearchReplaceBlock, is_exact: bool
 ) -> list[list[str]]:
-    """The two lines after each place where SEARCH is, or after that at its line if it is there as
-    written."""
+    """Return the two lines after each place where SEARCH occurs, or after its start line if it
+    occurs there as written."""
     search, everywhere = block.search.split("\n"), LineSpan(0, len(document.lines))
     if not block.search.strip():
         return []
@@ -132,7 +132,7 @@ class _BlockEditor:
         """How each block differed from the text that it was put in place of."""
 
     def apply(self, block: SearchReplaceBlock, limit: int) -> int:
-        """Put the block where it fits, at so many places at most; at how many it was put."""
+        """Apply a block in up to so many places; return how many."""
         if not block.search.strip() or block.search == block.replace:
             return 0
         notes = self.notes[block]
@@ -140,7 +140,7 @@ class _BlockEditor:
         return next(filter(None, (self._apply(each, limit, notes) for each in readings)), 0)
 
     def explain_failure(self, block: SearchReplaceBlock, placed: int) -> EditFailure:
-        """Why a block could not be applied, or not as often as it is written."""
+        """Explain why a block could not be applied, or not as often as it is written."""
         if placed:
             return EditFailure(
                 "The same block is in the diff more often than its text was in the file, where it"
@@ -159,7 +159,7 @@ class _BlockEditor:
         return self._build_failure(block)
 
     def _apply(self, block: SearchReplaceBlock, limit: int, notes: dict[str, None]) -> int:
-        """Put the block where it fits, if it does; at how many places."""
+        """Apply a block if it fits; return in how many places."""
         search = block.search.split("\n")
         replace = block.replace.split("\n") if block.replace else []
         spans = self._find_spans(search, self._shift_line(block.start_line))
@@ -181,7 +181,7 @@ class _BlockEditor:
         return len(spans)
 
     def _find_spans(self, search: list[str], hint: int | None) -> list[LineSpan]:
-        """Where the lines are: the nearest place to the hint, or all places if none is near."""
+        """Find matching spans: the one nearest to the hint, or all if none is near."""
         if hint is not None and (nearest := self._find_nearest(search, hint)):
             return [nearest]
         everywhere = LineSpan(0, len(self.document.lines))
@@ -201,7 +201,7 @@ class _BlockEditor:
         return min(at_hint or exact or loose, key=lambda span: distance(span.start), default=None)
 
     def _shift_line(self, start_line: int | None) -> int | None:
-        """The index of a line that the model counted from 1 before anything was edited."""
+        """Convert a line that the model counted from 1 before any edit into a current index."""
         if start_line is None:
             return None
         index = start_line - 1
@@ -263,7 +263,8 @@ class _BlockEditor:
 
 
 def _build_distance_key(hint: int) -> Callable[[int], float]:
-    """How far a line is from the hint; of two at the same distance the later one is nearer."""
+    """Build a key for the distance to the hint; of two at the same distance, the later one is
+    nearer."""
     return lambda start: abs(start - hint - 0.25)
 
 
@@ -278,7 +279,7 @@ def _build_ambiguity_failure(spans: list[LineSpan], start_line: int | None) -> E
 
 
 def _iter_readings(block: SearchReplaceBlock) -> Iterator[SearchReplaceBlock]:
-    """The block as written, then without line numbers that it may have been copied with."""
+    """Iterate over the block as written, then without line numbers possibly copied along."""
     yield block
     is_numbered = has_line_numbers(block.search)
     if is_numbered and (not block.replace.strip() or has_line_numbers(block.replace)):
@@ -298,7 +299,7 @@ def _iter_readings(block: SearchReplaceBlock) -> Iterator[SearchReplaceBlock]:
 
 
 def _trim_extra_blanks(replace: list[str], search: list[str], matched: list[str]) -> list[str]:
-    """Blank lines that only the block has at its ends are part of how it is written."""
+    """Trim blank lines at the ends that only the block has; they are formatting."""
     for _ in range(2):  # one end, then the other
         extra = max(0, count_leading_blank_lines(search) - count_leading_blank_lines(matched))
         replace = replace[min(extra, count_leading_blank_lines(replace)) :][::-1]
@@ -309,8 +310,8 @@ def _trim_extra_blanks(replace: list[str], search: list[str], matched: list[str]
 def _fit_replacement(
     replace: list[str], search: list[str], matched: list[str]
 ) -> tuple[list[str], str]:
-    """New lines for a place that differs from the search in white space and typography, and a note
-    on that. Lines that the block only quotes stay as the file has them, the others are shifted
+    """Adapt new lines to a place that differs from the search in white space and typography; return
+    them with a note. Lines that the block only quotes stay as in the file, the others are shifted
     with the place."""
     found = _map_search_to_file(search, matched)
     kept = {old: new for old, new in iter_common_line_numbers(search, replace) if old in found}
@@ -327,7 +328,7 @@ def _fit_replacement(
 
 
 def _map_search_to_file(search: list[str], matched: list[str]) -> dict[int, int]:
-    """Which of the matched lines the lines of the search are; at least the first one."""
+    """Map the lines of the search to the matched lines; at least the first one."""
     numbers, places = list(range(len(search))), list(range(len(matched)))
     if _mark_blank_lines(search) != _mark_blank_lines(matched):
         numbers = [number for number in numbers if search[number].strip()]
@@ -347,9 +348,9 @@ def _place_unquoted_blanks(
     found: Mapping[int, int],
     kept: Mapping[int, int],
 ) -> tuple[Counter[int], int]:
-    """Blank lines of the file that the search lacks. Those next to a line that the block keeps
-    stay, less those that it adds there itself: how many, by the new line that they precede. The
-    others are removed: how many."""
+    """Place blank lines of the file that the search lacks. Those next to a kept line stay, except
+    for those that the block adds there itself; they are counted by the new line that they precede.
+    The others are removed; return their number."""
     blanks, removed = Counter[int](), 0
     for (old, place), (next_old, next_place) in pairwise(found.items()):
         quoted, real = search[old + 1 : next_old], matched[place + 1 : next_place]
@@ -369,15 +370,15 @@ def _place_unquoted_blanks(
 
 
 def _mark_blank_lines(lines: list[str]) -> str:
-    """A character for each line: a space if it is blank."""
+    """Return a character for each line: a space if it is blank."""
     return "".join("x" if line.strip() else " " for line in lines)
 
 
 def _describe_difference(
     search: list[str], matched: list[str], is_shifted: bool, removed: int
 ) -> str:
-    """In what a search differs from its place, and what followed from it; empty if only in blank
-    lines around it."""
+    """Describe how a search differs from its place, and the effect; empty if only in blank lines
+    around it."""
     pairs = list(zip(filter(str.strip, search), filter(str.strip, matched), strict=False))
     marks, real_marks = _mark_blank_lines(search).strip(), _mark_blank_lines(matched).strip()
     kinds = {
@@ -399,7 +400,7 @@ def _describe_difference(
 
 
 def _select_non_overlapping(spans: list[LineSpan]) -> list[LineSpan]:
-    """Places in the text of which none overlaps another."""
+    """Select places in the text that do not overlap."""
     chosen: list[LineSpan] = []
     for span in sorted(spans):
         if not chosen or chosen[-1].stop <= span.start:

@@ -1,9 +1,8 @@
 """The most similar place in a text for an edit that does not match, and its evidence.
 
-Comparing everything with everything makes fuzzy edits slow. Where there are few lines, all windows
-are compared; elsewhere only those that share lines or words with the search, rare and long ones
-counting most. A search that is too long to compare character by character is compared by its
-lines.
+Comparing every window makes fuzzy edits slow. If there are few lines, all windows are compared;
+otherwise only those that share lines or words with the search, with rare and long ones counting
+most. A search too long to compare by characters is compared by lines.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ def find_most_similar(
     similarity: SimilarityFunction,
     distance: Callable[[int], float],
 ) -> SimilarMatch | None:
-    """The best window; of equals, the one with the smallest `distance` from where it should be.
-    Of a window much longer than the search only the beginning is compared: it is not alike, unless
-    lines of the search are in it, whatever the other lines are."""
+    """Find the best window; of equals, the one with the smallest `distance` from its expected
+    place. Of a window much longer than the search, only the beginning is compared: it is not
+    similar unless it contains lines of the search."""
     lines = [normalize_text(line) for line in search]
     joined_search = " ".join(filter(None, lines))
     if not joined_search:
@@ -81,7 +80,7 @@ def find_most_similar(
 def _find_candidate_starts(
     document: Document, lines: list[str], within: LineSpan, limit: int
 ) -> Sequence[int]:
-    """Lines where a window may start, the most promising if there are too many."""
+    """Find lines where a window may start; the most promising if there are too many."""
     starts = range(within.start, max(within.start, within.stop - len(lines)) + 1)
     if within.stop - within.start <= _MAX_LINES_FOR_FULL_SCAN and len(starts) <= limit:
         return starts
@@ -91,7 +90,7 @@ def _find_candidate_starts(
 
 
 def _weigh_windows(document: Document, lines: list[str]) -> dict[int, float]:
-    """How much each window has in common with the search, line for line."""
+    """Score how much each window has in common with the search, line by line."""
     common = [
         *_iter_common_keys(build_line_index((line,) for line in lines), document.line_index),
         *_iter_common_keys(
@@ -137,7 +136,7 @@ class EditFailure(Struct, frozen=True):
 
 
 def explain_entities(search: str, text: str) -> str:
-    """A sentence, if a search that is not in the text is there but for its entities."""
+    """Return a sentence if the search would match with its entities decoded."""
     search = search.strip()
     plain = unescape_entities(search)
     if search in text or plain not in unescape_entities(text):
@@ -154,15 +153,15 @@ def explain_entities(search: str, text: str) -> str:
 
 
 def render_numbered_lines(lines: Sequence[str], span: LineSpan) -> str:
-    """Some of the lines, as read_file shows them."""
+    """Render lines with numbers, as read_file shows them."""
     start = max(0, span.start)
     shown = lines[start : min(span.stop, start + _MAX_EVIDENCE_LINES)]
     return truncate_evidence(number_lines("\n".join(shown) + "\n", start + 1)).rstrip("\n")
 
 
 def render_differences(document: Document, search: list[str], span: LineSpan) -> str:
-    """The first places where a search differs from the lines of a span, each with its lines of
-    the search and some lines around."""
+    """Render the first differences between a search and the lines of a span, each with its lines of
+    the search and context."""
     start = max(0, span.start - _MAX_SHIFTED_LINES)
     stop = min(len(document.lines), span.stop + _MAX_SHIFTED_LINES)
     file_lines = document.normalized_lines[start:stop]
@@ -171,7 +170,7 @@ def render_differences(document: Document, search: list[str], span: LineSpan) ->
     for change in changes:
         wanted = search[change.old_start : change.old_stop]
         first, last = start + change.new_start, start + change.new_stop
-        if change.old_start == 0:  # lines before and after the match are no difference
+        if change.old_start == 0:  # lines before and after the match are not differences
             first = max(first, last - len(wanted))
         elif change.old_stop == len(search):
             last = min(last, first + len(wanted))
@@ -202,12 +201,13 @@ def truncate_evidence(text: str) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Rounded down: what is not quite equal must not read as 100%."""
+    """Format a percentage, rounded down: a difference must not read as 100%."""
     return f"{int(share * 100)}%"
 
 
 def format_line_numbers(spans: Sequence[LineSpan]) -> str:
-    """`at line 3` or `at lines 3, 8, 12`, where they begin, and how many more there are."""
+    """Format the line numbers where spans begin (`at line 3`, `at lines 3, 8, 12`), and how many
+    more there are."""
     listed = ", ".join(str(span.start + 1) for span in spans[:_MAX_LISTED_LINE_NUMBERS])
     more = len(spans) - _MAX_LISTED_LINE_NUMBERS
     rest = f" and {more} more" if more > 0 else ""
@@ -215,7 +215,8 @@ def format_line_numbers(spans: Sequence[LineSpan]) -> str:
 
 
 def format_changed_lines(spans: Sequence[ChangedLines]) -> str:
-    """`line 3, 2 lines removed after line 7, lines 8-12, 20`, in order; empty for no change."""
+    """Format changed lines in order (`line 3, 2 lines removed after line 7, lines 8-12, 20`); empty
+    for no change."""
     shown = spans[:_MAX_LISTED_LINE_NUMBERS]
     parts: list[str] = []
     for is_written, group in groupby(shown, key=lambda span: span.start < span.stop):

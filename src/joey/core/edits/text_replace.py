@@ -58,9 +58,9 @@ class CountMismatch(Struct, frozen=True):
 def replace_text(
     text: NormalizedText, old: str, new: str, *, expected: int | None = 1, tolerant: bool = False
 ) -> ReplaceResult | CountMismatch:
-    """Replace `old` everywhere if it is there `expected` times; None takes any number but 0. One
-    that overlaps another cannot be meant alone. With `tolerant`, white space may differ: step by
-    step, until one finds the expected number, or more, which the next could only add to."""
+    """Replace `old` everywhere if it occurs `expected` times; None allows any number but 0.
+    Overlapping occurrences are ambiguous. With `tolerant`, white space may differ, step by step,
+    until a step finds the expected number, or more, which later steps could only increase."""
     first: CountMismatch | None = None
     for spans, is_exact in _iter_match_steps(text, old, tolerant):
         if expected == len(spans) == 1 and (overlapping := text.find_overlapping(spans[0])):
@@ -93,7 +93,7 @@ T = TypeVar("T")
 
 
 class CharSpan(NamedTuple):
-    """Characters `start` up to but not including `stop` of the flat text."""
+    """Characters from `start` up to but not including `stop` of the flat text."""
 
     start: int
     stop: int
@@ -109,21 +109,22 @@ class NormalizedText:
         self.normalized_text = normalize_newlines(text)
 
     def find(self, search: str, within: CharSpan | None = None) -> list[CharSpan]:
-        """Every place where the text stands, from left to right, none overlapping another. Raises
-        ToolError: there are too many."""
+        """Find every place of the text from left to right, without overlaps. Raises ToolError if
+        there are too many."""
         return collect_matches(self.iter_matches(search, within))
 
     def iter_matches(self, search: str, within: CharSpan | None = None) -> Iterator[CharSpan]:
         return _iter_matches(self.normalized_text, normalize_newlines(search), within)
 
     def find_overlapping(self, span: CharSpan) -> CharSpan | None:
-        """Where the text of a place stands once more, beginning inside of the place."""
+        """Find occurrences of the text that begin inside of an earlier one."""
         matched = self.normalized_text[span.start : span.stop]
         at = self.normalized_text.find(matched, span.start + 1, span.stop + len(matched) - 1)
         return CharSpan(at, at + len(matched)) if at >= 0 else None
 
     def get_normalized_line_span(self, first: int | None, last: int | None) -> CharSpan:
-        """From line `first` to line `last`, counted from 1, without the end of the last one."""
+        """Return the span from line `first` to line `last`, counted from 1, without the last
+        newline."""
         length = len(self.normalized_text)
         starts = [0, *(match.end() for match in re.finditer("\n", self.normalized_text))]
         start = dict(enumerate(starts, 1)).get(max(first or 1, 1), length)
@@ -132,7 +133,7 @@ class NormalizedText:
         return CharSpan(start, max(start, starts[max(last, 1)] - 1))
 
     def to_line_spans(self, spans: Sequence[CharSpan]) -> list[LineSpan]:
-        """The lines in which places are, which rise."""
+        """Return the lines of the places, which are in ascending order."""
         found: list[LineSpan] = []
         line = counted = 0
         for start, stop in spans:
@@ -143,8 +144,8 @@ class NormalizedText:
         return found
 
     def replace(self, spans: Sequence[CharSpan], new: str) -> str:
-        """The real text with the same new text at each of these places, which rise. Raises
-        ToolError: the result would be too long."""
+        """Replace each of these places, in ascending order, in the real text. Raises ToolError if
+        the result would be too long."""
         if len(self.original_text) + len(spans) * len(new) > _MAX_RESULT_CHARS:
             raise ToolError(
                 f"Replacing {len(spans)} places would make the file longer than"
@@ -178,7 +179,8 @@ class NormalizedText:
         return position + bisect_left(self._crlf_positions, position)
 
     def _iter_line_endings(self, spans: Sequence[CharSpan]) -> Iterator[str | None]:
-        """How the line of each place ends, else the last that does; None if there is no other."""
+        """Iterate over the line ending of each place, or the last one before it; None if there is
+        none."""
         last = self.normalized_text.rfind("\n")
         at = -1
         for span in spans:
@@ -189,7 +191,7 @@ class NormalizedText:
             yield None if last < 0 else end
 
     def _trim_unchanged(self, span: CharSpan, new: str) -> CharSpan:
-        """The part of a place that the new text really changes."""
+        """Trim the part of a place that the new text leaves unchanged."""
         if not self._crlf_positions:
             return span
         head, tail = count_common_ends(self.normalized_text[span.start : span.stop], new)
@@ -197,7 +199,7 @@ class NormalizedText:
 
 
 def collect_matches(matches: Iterable[T]) -> list[T]:
-    """All places where a text is. Raises ToolError: there are too many."""
+    """Collect all places of a text. Raises ToolError if there are too many."""
     found = list(islice(matches, MAX_MATCHES + 1))
     if len(found) > MAX_MATCHES:
         raise ToolError(f"The text is there more than {MAX_MATCHES} times. Quote more of it.")
@@ -224,15 +226,15 @@ class WordMatch(NamedTuple):
 
 
 class WordSearch:
-    """One flat text, in which texts are looked for by their words."""
+    """A flat text in which texts are found by their words."""
 
     def __init__(self, flat: str) -> None:
         self._text = flat
         self._joined_text = " ".join(flat.split())
 
     def find(self, search: str) -> list[WordMatch]:
-        """Every place with these words, from left to right, none overlapping another. Raises
-        ToolError: there are too many."""
+        """Find every place with these words from left to right, without overlaps. Raises ToolError
+        if there are too many."""
         joined_search = " ".join(search.split())
         if not joined_search or joined_search not in self._joined_text:
             return []
@@ -253,12 +255,12 @@ class WordSearch:
 
     @cached_property
     def _word_starts(self) -> list[int]:
-        """Where each word begins in the flat text."""
+        """The offsets of the words in the flat text."""
         return [match.start() for match in _WORD_RE.finditer(self._text)]
 
     @cached_property
     def _joined_word_starts(self) -> list[int]:
-        """Where each word begins in the joined text, and one past the end."""
+        """The offsets of the words in the joined text, and one past the end."""
         return list(accumulate((len(w) + 1 for w in self._joined_text.split(" ")), initial=0))
 
     def _find_word_index(self, position: int) -> int:
@@ -269,7 +271,7 @@ class WordSearch:
         return self._word_starts[word] + position - self._joined_word_starts[word]
 
     def _has_matching_gaps(self, position: int, gaps: list[str]) -> bool:
-        """Whether blanks stand between the words wherever the wanted text has only blanks."""
+        """Whether only blanks separate the words wherever the wanted text has only blanks."""
         first = self._find_word_index(position)
         for word, gap in enumerate(gaps, first):
             if "\n" in gap:
@@ -281,7 +283,7 @@ class WordSearch:
         return True
 
     def _extend_over_whitespace(self, position: int, space: str, step: int) -> int:
-        """How far a match goes that has this white space beside it, read away from its words."""
+        """Extend a match over adjacent white space like that of the searched text."""
         reach = position
         for _ in range(space.count("\n")):
             at = self._skip_blanks(reach, step)
@@ -298,7 +300,7 @@ class WordSearch:
         return position
 
     def _peek_character(self, position: int, step: int) -> str:
-        """The character behind a position, or before it; nothing at the ends."""
+        """Return the character after or before a position; empty at the ends."""
         at = position if step > 0 else position - 1
         return self._text[at] if 0 <= at < len(self._text) else ""
 
@@ -311,7 +313,7 @@ _MIN_SIMILARITY = 0.3
 def explain_not_found(
     text: NormalizedText, search: str, new: str, similarity: SimilarityFunction
 ) -> EditFailure:
-    """The text is nowhere: whether it is there in other words, or what is most like it."""
+    """Explain a text that is not found: it occurs with other words, or what is most similar."""
     search = normalize_newlines(search)
     document = Document(text.normalized_text)
     summary, spans = _describe_nearest_text(text, document, search, similarity)
@@ -326,7 +328,7 @@ def explain_not_found(
 
 
 def explain_wrong_count(text: NormalizedText, spans: Sequence[CharSpan]) -> EditFailure:
-    """The text is there, but not as often as it should be."""
+    """Explain a text that occurs, but not as often as expected."""
     lines = text.to_line_spans(spans)
     return EditFailure(
         f"It is there {format_times(len(spans))}, {format_line_numbers(lines)}.",
@@ -356,7 +358,8 @@ def _describe_nearest_text(
 
 
 def _describe_existing_replacement(text: NormalizedText, search: str, new: str) -> str:
-    """A new text that is a part of the old one, or is there often, tells nothing."""
+    """Describe where the new text already occurs; a part of the old text, or a frequent text,
+    proves nothing."""
     if not new.strip() or normalize_newlines(new) in search:
         return ""
     matches = list(islice(text.iter_matches(new), _MAX_SHOWN_MATCHES + 1))
@@ -367,7 +370,7 @@ def _describe_existing_replacement(text: NormalizedText, search: str, new: str) 
 
 
 def _render_spans(document: Document, spans: Sequence[LineSpan]) -> str:
-    """The first places, with some lines around, each line once."""
+    """Render the first places with context lines, each line once."""
     merged: list[LineSpan] = []
     for span in spans[:_MAX_SHOWN_MATCHES]:
         start, stop = max(0, span.start - _CONTEXT_LINE_COUNT), span.stop + _CONTEXT_LINE_COUNT

@@ -1,18 +1,18 @@
 """The API history: the messages that the model is shown, rendered from turns.
 
 A turn is one reply of the model and, by call id, the outcomes of its calls. Outcomes may arrive in
-any order and at any time; the history is valid at every moment, because it is *rendered*: a reply
-is followed by one user message that holds exactly one result for each of its calls (a call
-without an outcome reads as interrupted), then the content of the next request.
+any order and at any time; the history is always valid because it is *rendered*: a reply is followed
+by one user message that holds exactly one result for each of its calls (a call without an outcome
+counts as interrupted), then the content of the next request.
 
-There is one exception: a turn whose only open call is a completion ends the history with the
+With one exception: a turn whose only open call is a completion ends the history with the
 assistant's message. Its result is written when the task is continued.
 
 Nothing is ever removed: a summary or a marker hides earlier messages (see `visible`).
 
-A task of thousands of turns is read in its last few and saved as a whole. Messages before the
-latest summary cannot change any more, so they are held as compressed JSON (`CompressedList`) until
-they are needed.
+Of a task with thousands of turns, only the last few are read, but all are saved. Messages before
+the latest summary can no longer change, so they are held as compressed JSON (`CompressedList`)
+until they are needed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class OpenTurn(Struct):
 
 
 class _VisibleMessages(Sequence[msg.Message]):
-    """Some messages of a list, by their places; nothing is copied until it is asked for."""
+    """Some messages of a list, by their indices; nothing is copied until it is accessed."""
 
     def __init__(self, messages: Sequence[msg.Message], indices: Sequence[int]) -> None:
         self._messages = messages
@@ -82,7 +82,7 @@ class _VisibleMessages(Sequence[msg.Message]):
 
 
 class ApiHistory:
-    """Folds durable events into messages. Closed messages keep their identity for good."""
+    """Folds durable events into messages. Closed messages keep their identity."""
 
     def __init__(self, protocol: ToolProtocol = ToolProtocol.NATIVE) -> None:
         self.tool_protocol = protocol
@@ -112,16 +112,16 @@ class ApiHistory:
                 self._import_history(event)
 
     def has_call(self, call_id: str) -> bool:
-        """Whether a call of this id was ever made in this task."""
+        """Whether this task ever had a call with this id."""
         return call_id in self._call_ids
 
     def find_outcome(self, call_id: str) -> ev.ToolFinished | None:
-        """The outcome of a call of the latest reply, once it is known."""
+        """Return the outcome of a call of the latest reply, once it is known."""
         return None if self._latest_turn is None else self._latest_turn.outcomes.get(call_id)
 
     @property
     def open_calls(self) -> tuple[msg.ToolCall, ...]:
-        """Calls of the latest reply that have no outcome yet."""
+        """Return the calls of the latest reply that have no outcome yet."""
         if self._latest_turn is None:
             return ()
         return tuple(
@@ -130,23 +130,23 @@ class ApiHistory:
 
     @property
     def request_messages(self) -> Sequence[msg.Message]:
-        """What the next request carries: all that is closed and not hidden."""
+        """The messages of the next request: all that are closed and not hidden."""
         return self._request_messages
 
     @property
     def visible_messages(self) -> Sequence[msg.Message]:
-        """The closed messages that nothing hides, each for itself."""
+        """The closed messages that are not hidden, not joined."""
         return _VisibleMessages(self._closed_messages, self._visible_indices)
 
     @property
     def first_message(self) -> msg.Message | None:
-        """The message that the history begins with, hidden or not."""
+        """The first message of the history, hidden or not."""
         return next(itertools.chain(self._compressed_messages, self._closed_messages), None)
 
     def iter_stored_messages(self, *, with_interrupted: bool = True) -> Iterator[msg.Message]:
-        """The history as it would be found if the process ended now, hidden messages included. One
-        whose calls still wait or run ends with them, unless `with_interrupted`."""
-        sealed = iter(self._compressed_messages)  # as it is now: another thread reads it later
+        """Iterate over the history as it would be found if the process ended now, hidden messages
+        included. A message with waiting or running calls is the last, unless `with_interrupted`."""
+        sealed = iter(self._compressed_messages)  # a copy, because another thread reads it later
         return itertools.chain(
             sealed,
             tuple(self._closed_messages),
@@ -157,7 +157,7 @@ class ApiHistory:
         return list(self.iter_stored_messages())
 
     def build_current_messages(self) -> list[msg.Message]:
-        """What the model would be shown of all that has happened until now."""
+        """Build the messages that show the model everything that has happened so far."""
         shown = list(self._request_messages)
         for message in self.open_result_messages:
             append_visible(shown, message)
@@ -165,7 +165,7 @@ class ApiHistory:
 
     @property
     def open_result_messages(self) -> Sequence[msg.Message]:
-        """The message that the latest reply would be answered with now, if there is one."""
+        """Build the message that would answer the latest reply now, if there is one."""
         turn = self._latest_turn
         if turn is None or not turn.calls:
             return ()
@@ -178,7 +178,7 @@ class ApiHistory:
         calls = tuple(p.part.call for p in event.parts if isinstance(p.part, msg.CallPart))
         content = tuple(self._build_reply_blocks(event))
         if not content:
-            return  # cut off before the first word
+            return  # interrupted before the first text
         details = tuple(
             item
             for placed in event.parts
@@ -228,7 +228,7 @@ class ApiHistory:
         last = self._closed_messages[-1] if self._closed_messages else None
         is_unanswered = last is not None and last.role == "user" and not last.is_summary
         if content and last is not None and is_unanswered and last.max_text_chars is UNSET:
-            # The model never answered the message before: say both at once.
+            # The model never answered the previous message: send both together.
             self._closed_messages.pop()
             self._visible_indices.pop()
             fresh = len(strip_environment_details(content)) < len(content)
@@ -248,7 +248,7 @@ class ApiHistory:
             append_visible(self._request_messages, message)
 
     def _apply_condense(self, event: ev.ContextCondensed) -> None:
-        """All that is closed, and the open turn with it, is hidden by the summary."""
+        """Hide everything closed, and the open turn, in favour of the summary."""
         self._close_turn(event.ts, ())
         for place in self._visible_indices:
             hidden = replace(self._closed_messages[place], condense_parent=event.condense_id)
@@ -268,7 +268,7 @@ class ApiHistory:
         )
 
     def _apply_truncation(self, event: ev.ContextTruncated) -> None:
-        """The oldest after the first are hidden, earlier markers too; a new marker says so."""
+        """Hide the oldest messages after the first, earlier markers too; a new marker says so."""
         if event.hidden_message_count:
             self._hide_oldest(event)
         if event.max_text_chars is not None:
@@ -301,7 +301,7 @@ class ApiHistory:
         self._visible_indices = [first, at, *(place + 1 for place in kept)]
 
     def _iter_result_blocks(self, turn: OpenTurn) -> Iterator[msg.Block]:
-        """One result for each call, in the order of the calls; then their images."""
+        """Iterate over one result per call, in the order of the calls, then their images."""
         images: list[msg.Block] = []
         for call in turn.calls:
             outcome = turn.outcomes.get(call.id)
@@ -322,7 +322,7 @@ class ApiHistory:
         yield from images
 
     def _import_history(self, event: ev.TaskImported) -> None:
-        """Take over a history written by somebody else: its last reply may still be open."""
+        """Import a history written by another program: its last reply may still be open."""
         mended = repair_history(event.messages, event.tool_protocol, build_first_message(event))
         self._closed_messages, self._visible_indices = mended.messages, mended.visible_indices
         self._request_messages = build_request_messages(self.visible_messages)
@@ -348,7 +348,7 @@ class ApiHistory:
 
 
 def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[msg.TextBlock]:
-    """The text as it came; structured calls are written out."""
+    """Return the text as streamed, with structured calls written out."""
     raw = event.raw or ""
     if raw.strip():
         yield msg.TextBlock(raw)
@@ -361,14 +361,15 @@ def _build_xml_blocks(event: ev.ReplyReceived) -> Iterator[msg.TextBlock]:
 
 
 def _is_written(call: msg.ToolCall, raw: str) -> bool:
-    """Whether the text of a reply has the call: as tags, or in the format of another program, maybe
-    by another name. Early journals do not record the latter, which was JSON then."""
+    """Whether the text of a reply contains the call: as tags, or in another program's format,
+    possibly under another name. Early journals do not record the latter, which was JSON then."""
     is_leaked = Repair.CALL_IN_TEXT in call.repairs
     return is_leaked or f"<{call.name}" in raw or f'"{call.name}"' in raw
 
 
 def render_call_as_xml(call: msg.ToolCall) -> str:
-    """The call as tags in the text. Strict schemas send parameters that are left out as null."""
+    """Render a call as tags in the text. Under strict schemas, parameters that are left out are
+    sent as null."""
     given = {key: value for key, value in call.input.items() if value is not None}
     lines = [f"<{key}>\n{format_argument(value)}\n</{key}>" for key, value in given.items()]
     name = msg.sanitize_tool_name(call.name)
@@ -392,7 +393,7 @@ _COMPRESSION_LEVEL = 1
 
 
 class CompressedList(Generic[T]):
-    """Elements of one type, in the order in which they were put in."""
+    """Elements of one type, in insertion order."""
 
     def __init__(self, element_type: type[T]) -> None:
         self._decoder = msgspec.json.Decoder(list[element_type])  # type: ignore[valid-type]
@@ -402,7 +403,7 @@ class CompressedList(Generic[T]):
         return bool(self._chunks)
 
     def __iter__(self) -> Iterator[T]:
-        """What is there now, whatever is added while it is read."""
+        """Iterate over the current elements, unaffected by later additions."""
         chunks = tuple(self._chunks)
         decode = self._decoder.decode
         return (element for chunk in chunks for element in decode(zlib.decompress(chunk)))

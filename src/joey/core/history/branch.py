@@ -1,12 +1,12 @@
 """The branch of the journal that makes up the history.
 
 A journal is append-only, so a rewind is a record too: it names the record that the history
-continues from. Seen from the last record, each has one before it (a rewind has the one it names),
-and this chain is the *path*: records on it are the history, all others are hidden. Undoing a
-rewind is a rewind to the record before it.
+continues from. Going back from the last record, each has a predecessor (that of a rewind is the
+record it names), and this chain is the *path*: records on it are the history, all others are
+hidden. Undoing a rewind is a rewind to the record before it.
 
-A reply and an imported history make several rows with one record; where a rewind goes between
-them, that record counts without the later rows.
+A reply and an imported history create several rows with one record; after a rewind between these,
+the record counts without the later rows.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ _FILE_STATE_EVENTS = (ev.CheckpointSaved, ev.FilesRestored, ev.TaskRewound)
 
 
 class BranchTracker:
-    """The records of a task as they come in."""
+    """Tracks the records of a task as they are appended."""
 
     def __init__(self) -> None:
         self._records: list[ev.Record] = []
 
     def add(self, record: ev.Record) -> Sequence[ev.Record] | None:
-        """Take in the next record; if it does not simply go on, the whole path from the start."""
+        """Add a record; return the whole path from the start unless it simply extends the current
+        one."""
         self._records.append(record)
         return find_live_branch(self._records) if isinstance(record.event, ev.TaskRewound) else None
 
 
 def find_live_branch(records: Sequence[ev.Record]) -> Sequence[ev.Record]:
-    """The records on the path that ends with the last one."""
+    """Find the records on the path that ends with the last one."""
     if not any(isinstance(record.event, ev.TaskRewound) for record in records):
         return records
     first = records[0].seq
@@ -59,18 +60,19 @@ def find_live_branch(records: Sequence[ev.Record]) -> Sequence[ev.Record]:
 
 
 class CutPoint(Struct, frozen=True):
-    """Where a history is cut: the last record and the last row that stay."""
+    """The place where a history is cut: the last record and the last row that stay."""
 
     last_seq: int
     last_row_ts: int
 
 
 def find_cut_point(path: Sequence[ev.Record], row_ts: int, *, keep: bool = True) -> CutPoint:
-    """Where to go back to so that a row is the last one, or (`keep` false) the first one gone.
+    """Find where to rewind to so that a row is the last one or, with `keep` false, the first one
+    removed.
 
-    A checkpoint belongs to what it was saved before or after: it goes with it. Where the task
-    rested after the row, it is found at rest: the next run is not part of it. Raises
-    TaskStateError: there is no such row, or nothing would be left.
+    A checkpoint goes with the records that it was saved before or after. If the task came to rest
+    after the row, the cut is there: the next run is not included. Raises TaskStateError if there is
+    no such row, or nothing would be left.
     """
     made = _list_row_origins(path)
     maker = {ts: seq for seq, ts, _ in made}
@@ -101,11 +103,12 @@ def _find_cut_after(
 def find_checkpoint_at(
     path: Sequence[ev.Record], seq: int, journal: Sequence[ev.Record]
 ) -> str | None:
-    """The files as they were when the history had come to a record of the path.
+    """Find the files as they were when the history had reached a record of the path.
 
-    What was saved before the next change also has what people changed meanwhile. Else nothing
-    was changed since the last one until then: one is saved after each change. But subtasks that
-    were at work then are taken up as they are now, so what they have done is there too.
+    A checkpoint saved before the next change also includes changes that users made meanwhile.
+    Without one, nothing was changed after the last checkpoint, since one is saved after each
+    change. Subtasks that were running then are resumed in their current state, so their changes are
+    included.
     """
     until = [r for r in path if r.seq <= seq]
     before = next((r for r in reversed(until) if isinstance(r.event, _FILE_STATE_EVENTS)), None)
@@ -117,14 +120,14 @@ def find_checkpoint_at(
             return saved
     match before:
         case ev.Record(seq=rewound, event=ev.TaskRewound()):
-            # They stayed as they were, whatever the history had come to.
+            # They stayed unchanged, whatever the history was.
             return find_last_checkpoint([r for r in journal if r.seq < rewound])
         case _:
             return find_last_checkpoint(until)
 
 
 def find_last_checkpoint(records: Sequence[ev.Record]) -> str | None:
-    """The files as the last of these records knew them."""
+    """Find the last checkpoint among these records."""
     for record in reversed(records):
         match record.event:
             case ev.CheckpointSaved(id=checkpoint) | ev.FilesRestored(checkpoint=checkpoint):
@@ -133,7 +136,8 @@ def find_last_checkpoint(records: Sequence[ev.Record]) -> str | None:
 
 
 def _list_row_origins(path: Sequence[ev.Record]) -> list[tuple[int, int, bool]]:
-    """Each row with the number of the record that made it, and whether it tells of a checkpoint."""
+    """List each row with the number of the record that created it, and whether it shows a
+    checkpoint."""
     ui = UiHistory()
     made: list[tuple[int, int, bool]] = []
     answered: tuple[int, Answer] | None = None
@@ -145,7 +149,7 @@ def _list_row_origins(path: Sequence[ev.Record]) -> list[tuple[int, int, bool]]:
             case ev.UserMessage() as said if answered is not None and said.matches_answer(
                 answered[1]
             ):
-                # The words of an answer came with it, and go with it.
+                # The message of an answer belongs to it.
                 maker, answered = answered[0], None
         saved = isinstance(record.event, ev.CheckpointSaved)
         changes = ui.apply(record.event)
@@ -154,7 +158,7 @@ def _list_row_origins(path: Sequence[ev.Record]) -> list[tuple[int, int, bool]]:
 
 
 def _find_last_seq_on_branch(path: Sequence[ev.Record], seq: int) -> int:
-    """The last record of the path that is not later; the path may leave some out."""
+    """Find the last record of the path up to this number; the path may skip some."""
     return max(record.seq for record in path if record.seq <= seq)
 
 
@@ -164,14 +168,14 @@ def _truncate_record(record: ev.Record, row_ts: int) -> ev.Record:
         case ev.ReplyReceived() if any(placed.ts > row_ts for placed in event.parts):
             kept = tuple(placed for placed in event.parts if placed.ts <= row_ts)
             parts = [placed.part for placed in kept]
-            # XML protocol: what is left of the text, with the calls in it written out.
+            # XML protocol: the remaining text, with the calls in it written out.
             texts = [
                 part.text if isinstance(part, TextPart) else render_call_as_xml(part.call)
                 for part in parts
                 if isinstance(part, TextPart | CallPart)
             ]
             raw = None if event.raw is None else "\n".join(texts)
-            # No service takes a reply that ends with its thoughts.
+            # No service accepts a reply that ends with reasoning.
             ends_in_thought = bool(parts) and isinstance(parts[-1], ReasoningPart)
             interrupted = event.interrupted or ends_in_thought
             event = structs.replace(event, parts=kept, raw=raw, interrupted=interrupted)

@@ -1,11 +1,11 @@
 """Facts against a result, folded from a task's events: failed commands, errors that edits left.
 
-Commands count in tasks that edit files: elsewhere, a failure may be the very thing to report. A run
-counts if its status is a verdict (see `check_commands`). Its failure is settled by a later success
-of the same program, if the status of a line shows it, or the shell reported no failure of a
-pipeline (`pytest | tail`). After an edit, only failed tests, linters and builds still count: other
-commands may have been attempts that the edit made obsolete. A presented result settles everything.
-A result is sent back once until the user says something (D78).
+Commands count in tasks that edit files: in others, a failure may be exactly what is to be reported.
+A command counts if its status is a verdict (see `check_commands`). Its failure is settled by a
+later success of the same program, if the status of the line shows it, or the shell reported no
+failure in a pipeline (`pytest | tail`). After an edit, only failed tests, linters and builds still
+count: other commands may have been attempts that the edit made obsolete. A presented result settles
+everything. A result is sent back once between two messages of the user (decision D78).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FailedCommand(Struct, frozen=True):
 def _build_failed_command(
     command: str, exit_code: int | None, signal: str | None
 ) -> FailedCommand | None:
-    """None if the command did not fail, or its failure is no verdict."""
+    """Build a failed command; None if it did not fail, or its status is no verdict."""
     if not is_failure(exit_code, signal) or not (checks := find_checks(command)):
         return None
     status = f"exit code {exit_code}" if signal is None else f"signal {signal}"

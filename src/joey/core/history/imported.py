@@ -1,10 +1,10 @@
 """Imported API histories: repaired for the services, or cut at one of their rows.
 
-A service rejects a history that begins with a reply, in which a call has no result right after
-it, a result has no call, or two calls share an id. Roo's files may hold all of these (a kill
-between two saves, models that count their ids from one in each reply), and Roo repairs them when
-it sends them. So does joey: the visible messages depend on the summaries and markers that are
-there, and a rewind may remove some. Hidden messages stay as they were written.
+A service rejects a history that begins with a reply, in which a call has no result right after it,
+a result has no call, or two calls share an id. Roo's files may hold all of these (a kill between
+two saves, models that count their ids from one in each reply), and Roo repairs them when it sends
+them. So does joey: which messages are visible depends on the summaries and markers, and a rewind
+may remove some. Hidden messages stay as they were written.
 
 Rows and messages of an imported history have independent timestamps, in this order: the row of a
 request, the message that the request carries, rows of the reply while it streams, the reply, rows
@@ -55,7 +55,8 @@ class RepairedHistory(Struct, frozen=True):
 def repair_history(
     messages: Sequence[msg.Message], protocol: ToolProtocol, first_message: msg.Message
 ) -> RepairedHistory:
-    """The history with the visible messages mended. `beginning` is put before a first reply."""
+    """Return the history with the visible messages repaired. `beginning` is inserted before a first
+    reply."""
     visible = find_visible_indices(messages)
     seen = _merge_adjacent_messages(messages, visible)
     fixed = (
@@ -84,11 +85,11 @@ def repair_history(
 def _merge_adjacent_messages(
     messages: Sequence[msg.Message], visible: Sequence[int]
 ) -> dict[int, msg.Message]:
-    """The visible messages by their places; those that cannot be told apart, as one at the later
-    place.
+    """Return the visible messages by index, with adjacent ones of the same side merged at the later
+    index.
 
-    Replies in a row are one, and so are messages of the user when a later one has the results.
-    Summaries and markers stay by themselves: they may go alone.
+    Consecutive replies are merged, and so are messages of the user if a later one has the results.
+    Summaries and markers are not merged: they may be removed on their own.
     """
     runs: dict[int, msg.Message] = {}
     before: int | None = None
@@ -116,7 +117,7 @@ def _should_merge(first: msg.Message, second: msg.Message) -> bool:
 
 
 def _ensure_reply_text(message: msg.Message) -> msg.Message:
-    """No service takes a reply that is nothing but thoughts, or ends with them."""
+    """Ensure that a reply has text: no service accepts one that ends with reasoning."""
     if message.role == "user" or isinstance(message.content, str):
         return message
     sent = [block for block in message.content if not isinstance(block, msg.UnsignedReasoningBlock)]
@@ -129,7 +130,7 @@ def _ensure_reply_text(message: msg.Message) -> msg.Message:
 
 
 def _pair_calls_with_results(messages: Iterable[msg.Message]) -> Iterator[msg.Message]:
-    """Each call with its one result right after it; the last reply may stay unanswered."""
+    """Pair each call with one result right after it; the last reply may stay unanswered."""
     known: set[str] = set()
     waiting: dict[str, str] = {}
     every_message = tuple(messages)
@@ -147,7 +148,7 @@ def _pair_calls_with_results(messages: Iterable[msg.Message]) -> Iterator[msg.Me
 
 
 def _has_valid_calls(message: msg.Message, ids: dict[str, str]) -> bool:
-    """Whether a reply can stay as it is."""
+    """Whether a reply is valid unchanged."""
     blocks = msg.get_blocks(message)
     calls = [block for block in blocks if isinstance(block, msg.ToolUseBlock)]
     return (
@@ -159,7 +160,7 @@ def _has_valid_calls(message: msg.Message, ids: dict[str, str]) -> bool:
 
 
 def _has_matching_results(message: msg.Message, waiting: dict[str, str]) -> bool:
-    """Whether a message holds just the results that are waited for, in order, before all else."""
+    """Whether a message begins with exactly the expected results, in order."""
     blocks = msg.get_blocks(message)
     results = [block.tool_use_id for block in blocks if isinstance(block, msg.ToolResultBlock)]
     return (
@@ -170,8 +171,8 @@ def _has_matching_results(message: msg.Message, waiting: dict[str, str]) -> bool
 
 
 def _assign_unique_ids(message: msg.Message, known: set[str]) -> dict[str, str]:
-    """The ids of a reply's calls, each with the one it gets: its own unless that was taken, or is
-    one that not every provider takes."""
+    """Assign an id to each call of a reply: its own unless it was used before, or is one that not
+    every provider accepts."""
     ids: dict[str, str] = {}
     for block in msg.get_blocks(message):
         if isinstance(block, msg.ToolUseBlock) and block.id not in ids:
@@ -205,7 +206,7 @@ def _rename_calls(message: msg.Message, ids: dict[str, str]) -> Iterator[msg.Blo
 def _reorder_results(
     message: msg.Message, waiting: dict[str, str], known: set[str]
 ) -> Iterator[msg.Block]:
-    """The results first, in the order of the calls; then whatever else the message says."""
+    """Put the results first, in the order of the calls, then the other blocks of the message."""
     results: dict[str, msg.ToolResultBlock] = {}
     rest: list[msg.Block] = []
     blocks = msg.get_blocks(message)
@@ -227,8 +228,8 @@ def _reorder_results(
 def _pair_by_position(
     blocks: Iterable[msg.Block], waiting: dict[str, str], known: set[str]
 ) -> dict[str, str]:
-    """Ids of results that no call ever had, each with the id of the call at the same position
-    where that has no result of its own."""
+    """Map ids of results without a call to the id of the call at the same position, if that has no
+    result of its own."""
     ids = [block.tool_use_id for block in blocks if isinstance(block, msg.ToolResultBlock)]
     pairs = zip(ids, waiting, strict=False)
     return {given: stored for given, stored in pairs if given not in known and stored not in ids}
@@ -238,7 +239,7 @@ def _pair_by_position(
 
 
 def convert_calls_to_text(messages: Iterable[msg.Message]) -> Iterator[msg.Message]:
-    """The same history for a task that speaks XML: calls and results inside the text."""
+    """Convert a history for the XML protocol: calls and results become part of the text."""
     names: dict[str, str] = {}
     for message in messages:
         if isinstance(message.content, str):
@@ -255,7 +256,7 @@ def convert_calls_to_text(messages: Iterable[msg.Message]) -> Iterator[msg.Messa
 
 
 def _to_text_blocks(block: msg.Block, names: dict[str, str]) -> Iterator[msg.Block]:
-    """The block as text, and the images that a result has brought."""
+    """Convert a block to text, with the images of a result."""
     yield _to_text_block(block, names)
     if isinstance(block, msg.ToolResultBlock) and not isinstance(block.content, str):
         yield from (part for part in block.content if isinstance(part, msg.ImageBlock))
@@ -277,13 +278,13 @@ def _to_text_block(block: msg.Block, names: dict[str, str]) -> msg.Block:
 
 
 def format_argument(value: object) -> str:
-    """A value between the tags of a parameter."""
+    """Format a value between the tags of a parameter."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def convert_text_to_calls(messages: Iterable[msg.Message]) -> Iterator[msg.Message]:
-    """The same history for a task that calls tools natively: what stands in tags and has a result
-    in the message after it is a call."""
+    """Convert a history for native calls: tags that have a result in the next message become
+    calls."""
     every_message = tuple(messages)
     converted = list(every_message)
     for place, (reply, answer) in enumerate(itertools.pairwise(every_message)):
@@ -322,7 +323,7 @@ def _convert_text_turn(
 
 
 def _extract_call(blocks: list[msg.Block], tool: str, call_id: str) -> bool:
-    """Replace the first call of this tool that stands in the text; whether there is one."""
+    """Replace the first call of this tool in the text; False if there is none."""
     for place, block in enumerate(blocks):
         if not isinstance(block, msg.TextBlock):
             continue
@@ -345,7 +346,7 @@ def _parse_parameters(text: str) -> dict[str, str]:
     while tag := _OPENING_TAG_RE.search(text, start):
         end = text.find(f"</{tag[1]}>", tag.end())
         if end < 0:
-            break  # not written by tools: what follows is no parameter
+            break  # not written by tools: what follows is not a parameter
         found[tag[1]] = text[tag.end() : end].removeprefix("\n").removesuffix("\n")
         start = end + len(tag[0])
     return found
@@ -358,14 +359,14 @@ _Row = dict[str, Any]
 
 
 def build_first_message(event: TaskImported) -> msg.Message:
-    """What the user must have said before a history that begins with a reply."""
+    """Build the user message that must precede a history that begins with a reply."""
     first = event.rows[0] if event.rows else {}
     text = str(first.get("text") or "").strip() or _MISSING_START_TEXT
     return msg.Message(role="user", content=(msg.TextBlock(text),), ts=first.get("ts", UNSET))
 
 
 def cut_imported_history(event: TaskImported, row_ts: int) -> TaskImported:
-    """The event as if the history had ended with this row."""
+    """Return the event as if the history had ended with this row."""
     rows = [row for row in event.rows if row["ts"] <= row_ts]
     gone = event.rows[len(rows) :]
     if not gone:
@@ -384,13 +385,13 @@ def cut_imported_history(event: TaskImported, row_ts: int) -> TaskImported:
 
 
 def _find_cut_index(messages: Sequence[msg.Message], rows: Sequence[_Row], first_gone: _Row) -> int:
-    """The place of the first message that goes."""
+    """Find the index of the first removed message."""
     ts = first_gone["ts"]
     later = [place for place, message in enumerate(messages) if (message.ts or 0) >= ts]
     if not later:
         return len(messages)
     if first_gone.get("say") in _USER_ROW_KINDS:
-        # The reply that they are an answer to may have been stamped after them.
+        # The reply that they answer may have a later timestamp.
         exact = (place for place in later if messages[place].ts == ts)
         user = (place for place in later if _is_user_message(messages[place]))
         return next(exact, next(user, later[0]))
@@ -411,7 +412,7 @@ def _is_user_message(message: msg.Message) -> bool:
 def _trim_reply_to_rows(
     going: Sequence[msg.Message], rows: Sequence[_Row]
 ) -> Sequence[msg.Message]:
-    """What stays of the first message that goes: words of it that rows still show."""
+    """Trim the first removed message to the parts that remaining rows still show."""
     if not going or going[0].role == "user" or going[0].is_summary:
         return ()
     reply = going[0]
@@ -429,7 +430,7 @@ def _trim_reply_to_rows(
 
 
 def _is_described_by_removed_row(message: msg.Message, telling: Sequence[_Row]) -> bool:
-    """Whether it is a summary or a marker that one of these rows tells of."""
+    """Whether the message is a summary or a marker that a removed row shows."""
     if not message.is_summary and not message.is_truncation_marker:
         return False
     text = msg.extract_text(msg.get_blocks(message))
@@ -440,7 +441,7 @@ def _is_described_by_removed_row(message: msg.Message, telling: Sequence[_Row]) 
             case {"contextTruncation": {"truncationId": str(name)}}:
                 undone = name == message.truncation_id
             case {"contextCondense": {"summary": str(summary)}}:
-                # Roo does not name the summaries that it was forced to write.
+                # Roo gives no id to summaries forced by a full window.
                 undone = message.is_summary and bool(summary.strip()) and summary.strip() in text
             case _:
                 undone = False

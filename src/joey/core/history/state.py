@@ -51,7 +51,7 @@ MAX_RECENT_USER_MESSAGES = 50
 
 
 class UnsentFeedback(Struct, frozen=True):
-    """Words that came with an answer, and that the model has not heard yet."""
+    """Text that came with an answer and was not sent to the model yet."""
 
     ts: int
     call_id: str | None
@@ -59,14 +59,14 @@ class UnsentFeedback(Struct, frozen=True):
 
 
 class TaskProjection:
-    """Who the task is, where it stands, and (`ledger`) what it has used."""
+    """The identity and state of a task, and its totals (`ledger`)."""
 
     def __init__(self) -> None:
         self.ledger = UsageLedger()
         self.reset()
 
     def reset(self) -> None:
-        """Forget all but the ledger: another path is about to be followed."""
+        """Reset everything except the ledger, before following another path."""
         self.task_id = ""
         self.prompt: ev.UserMessage | None = None
         self.workspace = ""
@@ -120,12 +120,12 @@ class TaskProjection:
         self.completion_facts = CompletionFacts()
 
     def apply(self, event: ev.Durable) -> None:
-        """Take in the next record of a journal."""
+        """Apply the next record of a journal."""
         self.ledger.apply(event)
         self.apply_branch_event(event)
 
     def apply_branch_event(self, event: ev.Durable) -> None:
-        """Take in a record of the path."""
+        """Apply a record of the path."""
         self.completion_facts.apply(event)
         match event:
             case ev.TaskCreated() | ev.TaskImported():
@@ -204,7 +204,7 @@ class TaskProjection:
     def _apply_rewind_or_fork(
         self, event: ev.TaskRewound | ev.FilesRestored | ev.TaskForked
     ) -> None:
-        """Whatever was going on at that moment is not going on now."""
+        """Apply a rewind or fork: activities of that point in time are over."""
         match event:
             case ev.TaskRewound():
                 self.pending_restore = event if event.files_checkpoint is not None else None
@@ -219,18 +219,19 @@ class TaskProjection:
 
     @property
     def route(self) -> ModelRoute:
-        """The model of the latest run; of a path that ends before the first run, of that one."""
+        """The model of the latest run; if the path ends before the first run, that of the first
+        run."""
         return self._run_route or self.ledger.first_route or self._created_route
 
     @property
     def tool_protocol(self) -> ToolProtocol:
-        """The protocol in which the model is shown the whole history."""
+        """The protocol in which the whole history is shown to the model."""
         change = self.ledger.protocol_change
         return self._first_protocol if change is None else change.tool_protocol
 
     @property
     def is_protocol_named(self) -> bool:
-        """A user named the protocol, so that it does not change by itself."""
+        """Whether a user chose the protocol, so that it does not change automatically."""
         change = self.ledger.protocol_change
         return (
             self._is_first_protocol_named
@@ -260,9 +261,8 @@ class TaskProjection:
 
     @property
     def status(self) -> TaskState:
-        """The state, for people: a task that has shown a result which nobody sent back stays
-        completed until the model is asked again, unless it lacked what only a user could have
-        allowed."""
+        """The state for users: a task that has presented a result stays completed until the model
+        is asked again, unless it lacked something that only a user could have allowed."""
         if self.is_result_accepted and self.state in IDLE_STATES:
             lacked = self.unattended_refusals and self.parent_id is None
             return TaskState.FAILED if lacked else TaskState.COMPLETED
@@ -270,7 +270,7 @@ class TaskProjection:
         return TaskState.COMPLETED if left else self.state
 
     def check_event(self, event: ev.Durable) -> None:
-        """Raise unless the task's state allows this event now."""
+        """Check that the task's state allows this event. Raises TaskStateError if not."""
         if isinstance(event, ev.TaskRewound) and self.state not in IDLE_STATES:
             raise TaskStateError("a task has to rest before it is rewound")
         if (state := STATE_AFTER_EVENT.get(type(event))) is not None:
@@ -282,7 +282,7 @@ class TaskProjection:
             case ev.TaskStarted():
                 self._run_route = event.route or self._run_route
                 self.unattended_refusals = ()
-                # What is worked on now must not be overwritten by what was due before.
+                # The current state must not be overwritten by an earlier one.
                 self.pending_restore = None
             case ev.AskOpened():
                 self.pending_ask = event
@@ -302,7 +302,7 @@ class TaskProjection:
             case ev.TaskUnpaused():
                 self.pending_subtask_ids = ()
             case ev.ToolStarted(tool=tool) if tool == COMPLETION_TOOL_NAME:
-                # The rules let a subtask hand over its result.
+                # The rules allow a subtask to return its result.
                 self.is_result_accepted = True
             case ev.TaskCompleted():
                 self.result, self.is_plain_answer = event.result, event.is_plain_answer
@@ -324,5 +324,5 @@ class TaskProjection:
 
 
 def extract_title(prompt: str) -> str:
-    """Its first paragraph: what follows are details, or what was piped in."""
+    """Extract the first paragraph as title: what follows is detail or piped input."""
     return prompt.strip().replace("\r\n", "\n").partition("\n\n")[0].rstrip()

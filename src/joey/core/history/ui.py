@@ -1,10 +1,10 @@
 """The UI history: rows that a user sees, in the shape of Roo's `ui_messages.json`.
 
-The rows are folded from events. A row is identified by its `ts`, which never changes. While a
-reply streams, its rows are *open*: they grow by passing events and are shown with
-``partial: true``. The durable event that closes a row carries its whole content, so the rows on
-disk never depend on anything that was not journalled. Every row is closed: the engine adds one that
-comes to nothing as it looks then (`RowAdded`, `CallDropped`).
+The rows are folded from events. A row is identified by its `ts`, which never changes. While a reply
+streams, its rows are *open*: transient events extend them, and they are shown with ``partial:
+true``. The durable event that closes a row carries its whole content, so the rows on disk never
+depend on anything that was not journalled. Every row gets closed: the engine adds a discarded one
+as it looks then (`RowAdded`, `CallDropped`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ REPLY_ROW_KINDS = frozenset({RowKind.TEXT, RowKind.REASONING, RowKind.TOOL})
 
 
 class RowChange(Struct, frozen=True):
-    """A row was created or updated; ask the history for its content."""
+    """A row was created or updated; its content is in the history."""
 
     action: Literal["created", "updated"]
     ts: int
 
 
 class OpenRow:
-    """A row that still grows."""
+    """A row that is still growing."""
 
     def __init__(self, opened: ev.RowOpened) -> None:
         self.opening_event = opened
@@ -83,32 +83,32 @@ class UiHistory:
 
     @property
     def rows(self) -> Sequence[AnyRow]:
-        """All rows that are journalled, in the order of their `ts`."""
+        """All rows that are journalled, ordered by `ts`."""
         return list(self._rows)
 
     @property
     def rows_with_open(self) -> Sequence[AnyRow]:
-        """The same, and among them those that still grow, as they look now."""
+        """All rows, with those that are still growing in their current state."""
         growing = [row.to_row() for row in self._open_rows.values()]
         return sorted([*self._rows, *growing], key=get_ts)
 
     def iter_stored_rows(self) -> Iterator[AnyRow]:
-        """The same, as they are now, one after the other."""
+        """Iterate over the journalled rows in their current state."""
         return iter(self._rows)
 
     @property
     def open_row_timestamps(self) -> Sequence[int]:
-        """The `ts` of all rows that still grow."""
+        """The `ts` of all rows that are still growing."""
         return sorted(self._open_rows)
 
     def find_open_row(self, ts: int) -> tuple[Row, str | None] | None:
-        """A row that still grows, as it looks now, with the tool if it shows a call."""
+        """Return a growing row in its current state, with the tool if it shows a call."""
         if (row := self._open_rows.get(ts)) is None:
             return None
         return row.to_row(), row.opening_event.tool
 
     def get_row(self, ts: int) -> AnyRow | None:
-        """One row as it is now, open or closed."""
+        """Return one row in its current state, open or closed."""
         if open_row := self._open_rows.get(ts):
             return open_row.to_row()
         return self._rows.get(ts)
@@ -223,7 +223,7 @@ class UiHistory:
         )
 
     def _reject_pending_asks(self) -> tuple[RowChange, ...]:
-        """Nobody waits for an answer to what was asked before."""
+        """Mark unanswered questions as closed, because the task no longer waits for them."""
         ours = [row for row in self._rows if isinstance(row, Row)]
         asked = [row.ts for row in ours if row.approval_state == "pending"]
         return tuple(
@@ -246,7 +246,7 @@ PARTIAL_ROW_KINDS = frozenset(
 
 
 class CondenseInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of a `condense_context` row."""
+    """Content of a `condense_context` row."""
 
     cost: float
     prev_context_tokens: int
@@ -256,7 +256,7 @@ class CondenseInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class TruncationInfo(Struct, frozen=True, rename="camel"):
-    """Of a `sliding_window_truncation` row."""
+    """Content of a `sliding_window_truncation` row."""
 
     truncation_id: str
     messages_removed: int
@@ -265,7 +265,7 @@ class TruncationInfo(Struct, frozen=True, rename="camel"):
 
 
 class CheckpointInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Of a `checkpoint_saved` row."""
+    """Content of a `checkpoint_saved` row."""
 
     checkpoint_id: str = field(name="to")
     previous_checkpoint_id: str | None = field(default=None, name="from")
@@ -273,7 +273,7 @@ class CheckpointInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Row(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """A ClineMessage, with the fields that the seed adds for tools."""
+    """A ClineMessage, with joey's additional fields for tools."""
 
     ts: int
     type: Literal["ask", "say"]
@@ -315,7 +315,7 @@ AnyRow = Row | dict[str, Any]
 
 
 class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """`text` of an `api_req_started` row."""
+    """The `text` of an `api_req_started` row."""
 
     api_protocol: str | None = None
     tokens_in: int | None = None
@@ -328,7 +328,7 @@ class RequestInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def build_row(event: ev.Event) -> Row | None:
-    """The row that an event makes by itself, if it makes one."""
+    """Build the row that an event creates by itself, if any."""
     match event:
         case ev.UserMessage():
             kind = RowKind.TEXT if event.is_first else RowKind.USER_FEEDBACK
@@ -388,7 +388,7 @@ def build_row(event: ev.Event) -> Row | None:
 def _build_arguments_row(
     ts: int, tool: str, arguments: dict[str, Any], *, is_partial: bool = False
 ) -> Row:
-    """A call as the model wrote it: it still does, or nothing came of the call."""
+    """Build the row of a call as the model wrote it: still streaming, or discarded."""
     path = arguments.get("path")
     return Row(
         ts=ts,
@@ -403,14 +403,14 @@ def _build_arguments_row(
 
 
 def _build_dropped_row(event: ev.CallDropped) -> Row:
-    if event.tool == COMPLETION_TOOL_NAME:  # a result that was presented names no tool
+    if event.tool == COMPLETION_TOOL_NAME:  # a presented result names no tool
         row = build_complete_row(event.ts, RowKind.COMPLETION_RESULT, event.text)
         return structs.replace(row, tool=event.tool)
     return _build_arguments_row(event.ts, event.tool, decode_row(event.text))
 
 
 def _format_call_text(event: ev.ToolStarted) -> str:
-    """JSON, also of the calls that a user would be asked about in plain text."""
+    """Format a call as JSON, also for tools whose approval is asked in plain text."""
     match event.tool:
         case name if name == COMMAND_TOOL_NAME:
             return encode_json({"tool": event.tool, "command": event.text})
@@ -422,7 +422,7 @@ def _format_call_text(event: ev.ToolStarted) -> str:
 
 
 def get_result_fields(event: ev.ToolFinished) -> dict[str, Any]:
-    """The fields of a call's row that its end fills in."""
+    """Return the fields of a call's row that are set when it ends."""
     return {
         "result": event.content,
         "exit_code": event.exit_code,
@@ -466,14 +466,15 @@ def build_context_or_checkpoint_row(
 
 
 def get_row_summary(row: AnyRow) -> ToolCallSummary | None:
-    """The call that a row shows, if it shows one."""
+    """Summarize the call that a row shows, if any."""
     if isinstance(row, dict):
         return summarize_call_row(row)
     return row.summary or summarize_call_row(msgspec.to_builtins(row))
 
 
 def add_row_summary(row: AnyRow | None) -> AnyRow | None:
-    """The row as it is sent: rows of old journals and other programs come without a summary."""
+    """Return the row as it is sent, with a summary, which rows of old journals and other programs
+    lack."""
     if row is None or (isinstance(row, Row) and row.summary is not None):
         return row
     if (summary := get_row_summary(row)) is None:
@@ -488,7 +489,7 @@ def _build_say_row(ts: int, say: str, text: str, images: tuple[str, ...] = ()) -
 
 
 def build_complete_row(ts: int, say: str, text: str) -> Row:
-    """A row that people saw grow: it says that it is whole now."""
+    """Build the row that replaces a growing row once it is complete."""
     return Row(ts=ts, type="say", say=say, text=text, partial=False)
 
 
@@ -497,8 +498,8 @@ def encode_json(value: object) -> str:
 
 
 class RowStore:
-    """Rows by their `ts`; compressed ones come back as soon as one of them is asked for by name:
-    that happens when a user looks at something old, and when it does there is no hurry."""
+    """Stores rows by `ts`; compressed ones are restored together when one of them is accessed,
+    which happens only when a user looks at something old."""
 
     def __init__(self) -> None:
         self._uncompressed_rows: dict[int, AnyRow] = {}
@@ -510,21 +511,21 @@ class RowStore:
         return self._uncompressed_rows.get(ts)
 
     def put(self, ts: int, row: AnyRow) -> bool:
-        """Whether there was one of this name before."""
+        """Store a row; return whether there was one with this `ts`."""
         self._ensure_uncompressed(ts)
         known = ts in self._uncompressed_rows
         self._uncompressed_rows[ts] = row
         return known
 
     def __iter__(self) -> Iterator[AnyRow]:
-        """All of them, in the order of their `ts`, as they are when it is begun."""
+        """Iterate over all rows in the order of `ts`, as they were at the start."""
         at_hand = [self._uncompressed_rows[ts] for ts in sorted(self._uncompressed_rows)]
         if not self._compressed_rows:
             return iter(at_hand)
         return heapq.merge(iter(self._compressed_rows), at_hand, key=get_ts)
 
     def compress_before(self, before_ts: int) -> None:
-        """Rows older than that are not expected to change."""
+        """Compress rows older than this, which are not expected to change."""
         rows = sorted(self._uncompressed_rows.items())
         old = {ts: row for ts, row in rows if ts < before_ts and isinstance(row, Row)}
         self._compressed_rows.extend([*old.values()])

@@ -46,7 +46,7 @@ class LatestRun(Struct, frozen=True):
 
 
 class UsageLedger:
-    """Folded from every record, on the path or not."""
+    """Totals folded from every record, on the path or not."""
 
     def __init__(self) -> None:
         self.updated = 0
@@ -106,7 +106,7 @@ class UsageLedger:
             case ev.TaskImported():
                 self.usage = self.usage.plus(sum_row_usage(event.rows))
             case ev.TaskForked():
-                # What was taken over from another task was used, asked and queued there.
+                # Records copied from another task count there.
                 self.total_spending, self.last_run = ev.Spending(), None
                 self.usage = ev.TokenUsage()
                 self.tool_tallies, self.queued_messages, self._usage_by_subtask = {}, {}, {}
@@ -126,18 +126,18 @@ class UsageLedger:
 
     @property
     def subtask_usage(self) -> ev.TokenUsage:
-        """Of the subtasks that have returned."""
+        """The usage of subtasks that have returned."""
         return reduce(ev.TokenUsage.plus, self._usage_by_subtask.values(), ev.TokenUsage())
 
     def get_run_spending(self, run: str) -> ev.Spending:
-        """In the latest run, if that is its name."""
+        """Return the spending of the latest run, if it has this id."""
         if self.last_run is None or self.last_run.budget_id != run:
             return ev.Spending()
         return self.last_run_spending
 
     @property
     def last_run_spending(self) -> ev.Spending:
-        """In the latest run; what a task has spent before it was forked or began to run counts."""
+        """The spending of the latest run; excludes what a task spent before it was forked."""
         before = ev.Spending() if self.last_run is None else self.last_run.spending_before
         return self.total_spending.minus(before)
 
@@ -180,7 +180,7 @@ class UsageLedger:
 def add_to_tallies(
     tallies: Mapping[str, ev.ToolTally], tool: str, *, failed: bool = False
 ) -> dict[str, ev.ToolTally]:
-    """The tallies with one more attempt of a tool, or with the failure of one."""
+    """Add one attempt or failure of a tool to the tallies."""
     tally = tallies.get(tool, ev.ToolTally())
     return {**tallies, tool: ev.ToolTally(tally.attempts + (not failed), tally.failures + failed)}
 
@@ -190,7 +190,7 @@ _Row = dict[str, Any]
 
 
 class _RequestRowText(Struct, rename="camel"):
-    """The text of a request's row. Old ones also hold all that was sent, which is passed over."""
+    """The text of a request's row. Old ones also contain the whole request, which is ignored."""
 
     tokens_in: Any = 0
     tokens_out: Any = 0
@@ -204,7 +204,7 @@ _EMPTY_REQUEST_ROW_TEXT = _RequestRowText()
 
 
 def sum_row_usage(rows: Iterable[_Row]) -> ev.TokenUsage:
-    """The totals of all requests and summaries."""
+    """Sum the usage of all requests and summaries."""
     total = ev.TokenUsage()
     for row in rows:
         match row.get("say"):
@@ -219,7 +219,7 @@ def sum_row_usage(rows: Iterable[_Row]) -> ev.TokenUsage:
 
 
 def find_context_tokens(rows: Sequence[_Row]) -> int:
-    """How full the window was after the latest request or summary that tells."""
+    """Find the size of the context after the latest request or summary that reports it."""
     for row in reversed(rows):
         tokens = 0
         match row.get("say"):
@@ -238,7 +238,7 @@ def _parse_request_row(row: _Row) -> _RequestRowText:
     try:
         return _decode_request_row(text) if isinstance(text, str) else _EMPTY_REQUEST_ROW_TEXT
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        # rows of an interrupted save, or of a program that writes words there
+        # rows of an interrupted save, or of a program that writes plain text there
         return _EMPTY_REQUEST_ROW_TEXT
 
 

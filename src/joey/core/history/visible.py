@@ -1,7 +1,7 @@
 """The visible part of a history in which summaries and markers hide messages.
 
-Hidden messages keep their place in the history and name the summary or marker that hides them. If
-that is gone because it was rewound away, they are visible again.
+Hidden messages keep their place in the history and name the summary or marker that hides them. If a
+rewind has removed that, they are visible again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TRUNCATION_NOTE = "\n[... {left_out} characters left out to fit the model's con
 
 
 def build_request_messages(messages: Sequence[Message]) -> list[Message]:
-    """The messages that a request carries, neighbours from one side joined."""
+    """Build the messages of a request, with adjacent ones of the same side joined."""
     shown: list[Message] = []
     for place in find_visible_indices(messages):
         append_visible(shown, messages[place])
@@ -24,7 +24,7 @@ def build_request_messages(messages: Sequence[Message]) -> list[Message]:
 
 
 def find_visible_indices(messages: Sequence[Message]) -> list[int]:
-    """Where the messages stand that no summary and no marker hides."""
+    """Find the indices of messages that no summary or marker hides."""
     hiding = {
         name
         for message in messages
@@ -39,7 +39,7 @@ def find_visible_indices(messages: Sequence[Message]) -> list[int]:
 
 
 def append_visible(shown: list[Message], message: Message) -> None:
-    """Add a visible message to those before it."""
+    """Append a visible message to those before it."""
     if isinstance(message.max_text_chars, int):
         message = truncate_message(message, message.max_text_chars)
     if shown and shown[-1].role == message.role:
@@ -49,7 +49,7 @@ def append_visible(shown: list[Message], message: Message) -> None:
 
 
 def truncate_message(message: Message, max_chars: int) -> Message:
-    """The message with its long texts cut in their middle; itself when none is long."""
+    """Return the message with its long texts cut in the middle; the same object if none is long."""
     content = message.content
     if isinstance(content, str):
         cut: str | tuple[Block, ...] = truncate_middle(content, max_chars)
@@ -69,7 +69,7 @@ def _truncate_block(block: Block, max_chars: int) -> Block:
 
 
 def truncate_middle(text: str, max_chars: int) -> str:
-    """The beginning and the end of a text that is longer than that."""
+    """Return the beginning and the end of a text longer than the limit."""
     left_out = len(text) - max_chars
     if left_out <= 0:
         return text

@@ -46,7 +46,7 @@ class ReplyAssembler:
         make_id: Callable[[], str],
         understand_text_calls: bool = True,
     ) -> None:
-        """`understand_text_calls`: calls in formats of other programs count too."""
+        """With `understand_text_calls`, calls in other programs' formats count too."""
         self._parts = ReplyParts()
         self._call_ids = CallIdAllocator(taken_ids, make_id)
         self._text = ReplyTextBuilder(
@@ -60,7 +60,7 @@ class ReplyAssembler:
         self._reasoning_finder = ReasoningFinder()
         self._xml_calls: XmlCalls | None = None
         if protocol is ToolProtocol.XML:
-            from joey.core.parsing.xml_calls import XmlCalls  # on need: most tasks are native
+            from joey.core.parsing.xml_calls import XmlCalls  # on demand: most tasks are native
 
             self._xml_calls = XmlCalls(tools, self._parts, self._text, self._call_ids)
         self._usage: msg.Usage | None = None
@@ -90,15 +90,15 @@ class ReplyAssembler:
         return self._parts.drain_events()
 
     def stop_repetition(self) -> bool:
-        """Cut a reply whose text repeats itself without end. Returns whether it did; then no more
-        of the stream is wanted."""
+        """Cut a reply whose text repeats endlessly. Returns whether it did; then the rest of the
+        stream is not needed."""
         is_stopped = self._parts.stop_repetition()
         if is_stopped:
             self._stop_reason = REPETITION_STOP_REASON
         return is_stopped
 
     def close(self, complete: bool) -> list[PartEvent]:
-        """The stream is over; `complete` is False when it broke or was cancelled.
+        """End the stream; `complete` is False if it broke or was cancelled.
 
         Only the first call counts: later ones change nothing.
         """
@@ -130,7 +130,7 @@ class ReplyAssembler:
         return self._reply
 
     def get_partial_arguments(self, index: int) -> dict[str, Any]:
-        """The arguments of the call at `index`, as far as they can be read by now."""
+        """Return the arguments of the call at `index`, as far as they can be read by now."""
         for calls in (self._xml_calls, self._native_calls):
             if calls and (partial := calls.get_partial_arguments(index)) is not None:
                 return partial

@@ -1,4 +1,4 @@
-"""Arguments of a call: read from JSON, repaired once where their meaning is plain."""
+"""Arguments of a call: read from JSON, and repaired if their meaning is clear."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class CallArguments(Struct, frozen=True):
 
 
 def parse_arguments(text: str, tool: KnownTool) -> tuple[CallArguments, ...]:
-    """Usually one; two objects in a row are the arguments of two calls.
+    """Parse arguments, usually one object; two objects in a row are the arguments of two calls.
 
-    Raises ValueError: saying what is wrong and where.
+    Raises ValueError with the problem and its position.
     """
     try:
         value = msgspec.json.decode(text) if text.strip() else {}
@@ -37,7 +37,8 @@ def parse_arguments(text: str, tool: KnownTool) -> tuple[CallArguments, ...]:
 
 
 def parse_bare_text(text: str, tool: KnownTool) -> dict[str, Any]:
-    """The arguments of a call that holds only text: JSON of them, or the one it needs."""
+    """Parse the arguments of a call that holds only text: as JSON, or as the one parameter it
+    needs."""
     if text.startswith("{"):
         try:
             given = [arguments.values for arguments in parse_arguments(text, tool)]
@@ -51,9 +52,9 @@ def parse_bare_text(text: str, tool: KnownTool) -> dict[str, Any]:
 def repair_value(
     value: Any, tool: KnownTool, repairs: frozenset[Repair] = frozenset()
 ) -> CallArguments:
-    """Arguments that were encoded twice, wrapped, put into a list, or named differently.
+    """Repair arguments that were encoded twice, wrapped, put into a list, or named differently.
 
-    Raises ValueError: it is no object.
+    Raises ValueError if there is no object.
     """
     if isinstance(value, str):
         decoded = parse_lenient_json(value)
@@ -75,7 +76,7 @@ def repair_value(
 
 
 def _find_wrapped(value: dict[str, Any], tool: KnownTool) -> Any:
-    """What the object is only a wrapper of: nothing else in it is a parameter of the tool."""
+    """Return the wrapped object, if the outer one has no parameters of the tool."""
     if not tool.parameters or not tool.parameters.isdisjoint(value):
         return None
     inner = [
@@ -88,6 +89,7 @@ def _find_wrapped(value: dict[str, Any], tool: KnownTool) -> Any:
 
 
 def _is_parameter_text(key: str, text: str, tool: KnownTool) -> bool:
-    """Whether the key is a spelling of a parameter, such as `input` for the patch, and holds it."""
+    """Whether the key is a spelling of a parameter, such as `input` for the patch, and its value is
+    text."""
     is_object = text.lstrip().startswith("{")
     return find_parameter(tool.parameters, key) is not None and not is_object

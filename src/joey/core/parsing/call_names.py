@@ -1,9 +1,8 @@
 """Names of tools and parameters as models write them, and the ones that are meant.
 
-A name that exists is taken as it is. Others are compared without regard to case, `-`, `_`,
-camelCase, the prefixes of some templates and stray template tokens. After that the words that
-other agents use for the same tool count (`bash`, `Read`, `str_replace`), and for the same parameter
-(`cmd`, `file_path`).
+An existing name is used unchanged. Others are compared ignoring case, `-`, `_`, camelCase, the
+prefixes of some templates and stray template tokens. Then synonyms used by other agents count, for
+tools (`bash`, `Read`, `str_replace`) and for parameters (`cmd`, `file_path`).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from joey.core.text import compile_regex
 
 
 class KnownTool(Struct, frozen=True):
-    """What a parser has to know of a tool."""
+    """A tool, as far as parsers need to know it."""
 
     name: str
     parameters: frozenset[str]
@@ -40,12 +39,12 @@ _COUNTER_RE = compile_regex(r":\d{1,4}$")
 
 
 def fold_name(name: str) -> str:
-    """`ReadFile`, `read-file` and `READ_FILE` are the same: `readfile`."""
+    """Fold a name: `ReadFile`, `read-file` and `READ_FILE` all become `readfile`."""
     return "".join(character for character in name if character.isalnum()).lower()
 
 
 class ToolNames:
-    """The tools of a task, found by whatever a model calls them."""
+    """The tools of a task, found under any name that a model uses."""
 
     def __init__(self, tools: Iterable[KnownTool]) -> None:
         self.by_name = {tool.name: tool for tool in tools}
@@ -57,11 +56,11 @@ class ToolNames:
         )
 
     def is_parameter(self, name: str) -> bool:
-        """Whether some tool has a parameter of this name."""
+        """Whether any tool has a parameter of this name."""
         return find_parameter(self._parameters, name) is not None
 
     def find(self, name: str) -> KnownTool | None:
-        """The tool that `name` plainly means; None when there is none, or more than one."""
+        """Find the tool that `name` clearly means; None if there is none, or more than one."""
         if name in self.by_name:
             return self.by_name[name]
         for written in _iter_cleaned_names(name):
@@ -88,12 +87,13 @@ def _iter_cleaned_names(name: str) -> Iterable[str]:
 
 
 def is_markup_name(name: str) -> bool:
-    """Whether a tag of this name is more likely markup than a call of the tool it may mean."""
+    """Whether a tag of this name is more likely to be markup than a call of the tool it may
+    mean."""
     return fold_name(name) in _MARKUP_NAMES
 
 
 def rename_parameters(tool: KnownTool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments under the names that the tool knows; unknown ones stay as they are.
+    """Rename the arguments to the tool's parameter names; unknown ones stay unchanged.
 
     A parameter that is given under its own name is never replaced.
     """
@@ -108,7 +108,7 @@ def rename_parameters(tool: KnownTool, arguments: Mapping[str, Any]) -> dict[str
 
 @lru_cache(maxsize=1024)
 def find_parameter(parameters: frozenset[str], written: str) -> str | None:
-    """The parameter that `written` plainly means."""
+    """Find the parameter that `written` clearly means."""
     if written in parameters:
         return written
     folded = fold_name(written)
@@ -121,14 +121,15 @@ def find_parameter(parameters: frozenset[str], written: str) -> str | None:
 
 @lru_cache(maxsize=128)
 def list_parameter_spellings(parameters: frozenset[str]) -> frozenset[str]:
-    """Every name by which a parameter may be given, for parsers that must know them in advance."""
+    """List every spelling of a parameter, for parsers that must know them in advance."""
     synonyms = {word for line in _PARAMETER_SYNONYMS.values() for word in line.split()}
     names = parameters | {word for word in synonyms if find_parameter(parameters, word) is not None}
     return names.union(*map(_list_spellings, names))
 
 
 def _list_spellings(name: str) -> set[str]:
-    """`file_path` as `filePath`, `FilePath`, `File_Path`, `file-path` and `FILE_PATH`."""
+    """List spellings: `file_path`, `filePath`, `FilePath`, `File_Path`, `file-path`,
+    `FILE_PATH`."""
     pascal = name.title().replace("_", "")
     return {
         *(pascal, pascal[:1].lower() + pascal[1:], name.title(), name.upper()),
@@ -209,7 +210,7 @@ def _get_parameters_by_synonym() -> Mapping[str, tuple[str, ...]]:
 
 
 def _invert(synonyms: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
-    """For each folded synonym the names that it may stand for, in the order of the table."""
+    """Map each folded synonym to the names that it may mean, in table order."""
     names: dict[str, tuple[str, ...]] = {}
     for name, line in synonyms.items():
         for word in line.split():

@@ -1,10 +1,10 @@
 """Imitations in the text of a reply: results and messages that only joey writes.
 
-Models that are trained on transcripts go on writing them: after a call they invent its result, then
-the next call. A line imitates joey if it is the heading of a tool's result, the tag of a block of
-results or of a block that joey adds, or the beginning of another turn in the template of a model
-(`<|im_start|>user`); in prose: not in code, a quotation or a comment, and not mentioned in a
-sentence.
+Models trained on transcripts tend to continue them: after a call they invent its result, then the
+next call. A line imitates joey if it is the heading of a tool's result, the tag of a block of
+results or of a block that joey adds, or the beginning of another turn in a model's template
+(`<|im_start|>user`). It only counts in prose: not in code, a quotation or a comment, and not
+mentioned in a sentence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_QUOTED_CHARS = 80
 
 
 class ImitationFinder:
-    """Takes text outside of calls, piece by piece."""
+    """Reads text outside of calls, piece by piece."""
 
     def __init__(self, tool_names: Collection[str]) -> None:
         self.found = ""
@@ -50,7 +50,8 @@ class ImitationFinder:
         self._extend_line(rest)
 
     def end_text(self) -> str:
-        """A call follows, or nothing. Returns the first imitation so far."""
+        """End the text before a call or at the end of the reply. Returns the first imitation so
+        far."""
         self._end_line("")
         self._context = MarkdownContext()
         return self.found
@@ -66,7 +67,7 @@ class ImitationFinder:
         self._context.feed(line + line_break)
 
     def _match_line(self, line: str) -> str:
-        """The imitation that a line begins with, if it is one wherever it stands."""
+        """Return the imitation at the beginning of a line, if it is one in any context."""
         if heading := _HEADING_RE.match(line):
             return heading[1][:MAX_QUOTED_CHARS] if heading[2] in self._tool_names else ""
         other = _BLOCK_RE.match(line) or _TURN_RE.match(line)
@@ -74,7 +75,7 @@ class ImitationFinder:
 
 
 def find_imitation(text: str, tool_names: Collection[str]) -> str:
-    """The beginning of the first imitation in a text; empty if there is none."""
+    """Return the beginning of the first imitation in a text; empty if there is none."""
     finder = ImitationFinder(tool_names)
     finder.feed(text)
     return finder.end_text()

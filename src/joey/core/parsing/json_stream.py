@@ -1,8 +1,7 @@
 """A parser for the JSON arguments of a call while they stream in.
 
-Pieces are only collected. `parse_partial()` scans the pieces that came since the last call of it,
-never earlier ones; `close()` parses the whole strictly. So a call that nobody observes costs one
-append per chunk.
+Pieces are only collected. `parse_partial()` scans the pieces since its last call, never earlier
+ones; `close()` parses the whole strictly. So a call without observers costs one append per chunk.
 
 The scanner has one method per expectation, each of which consumes text and sets the next
 expectation. It accepts exactly the same JSON as the strict parser, and stops for good at the first
@@ -24,7 +23,7 @@ _TOO_DEEP_MESSAGE = f"nested more than {MAX_DEPTH} levels deep"
 
 
 class JsonStream:
-    """The text of one JSON object, growing."""
+    """The growing text of one JSON object."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -44,25 +43,25 @@ class JsonStream:
 
     @property
     def is_complete(self) -> bool:
-        """The object's closing brace has come."""
+        """Whether the object's closing brace has arrived."""
         return self._scan().is_complete
 
     @property
     def end_offset(self) -> int | None:
-        """Offset behind the whole object, or of the first character that cannot be JSON."""
+        """The offset after the whole object, or of the first character that cannot be JSON."""
         return self._scan().end_offset
 
     def parse_partial(self) -> dict[str, Any]:
-        """The arguments that can be read so far; an open string shows what it has.
+        """Return the arguments that can be read so far; an open string shows its current content.
 
-        A key whose value has not begun is left out, and so is an unfinished number. The dict is
-        the caller's to keep; values inside it that are complete are shared between calls.
+        A key whose value has not begun is left out, as is an unfinished number. The dict is the
+        caller's to keep; values inside it that are complete are shared between calls.
         """
         return self._scan().build_snapshot()
 
     def close(self) -> dict[str, Any]:
-        """The arguments, strictly parsed; no text at all means no arguments. Raises ValueError:
-        saying what is wrong and where."""
+        """Parse the arguments strictly; empty text means no arguments. Raises ValueError with the
+        problem and its position."""
         text = self.text
         if not text or text.isspace():
             return {}
@@ -107,7 +106,7 @@ _NO_VALUE = object()
 
 
 class JsonScanner:
-    """One JSON object, from its first character on."""
+    """Scans one JSON object from its first character on."""
 
     def __init__(self) -> None:
         self.is_complete = False
@@ -140,7 +139,7 @@ class JsonScanner:
         self._offset += len(text) - len(self._pending_escape)
 
     def build_snapshot(self) -> dict[str, Any]:
-        """A copy of the containers that are still open, with what they hold so far."""
+        """Copy the containers that are still open, with their current content."""
         if not self._stack:
             return dict(self._root)
         value: Any = (
@@ -159,8 +158,8 @@ class JsonScanner:
             value = copy
         return value  # type: ignore[no-any-return]
 
-    # Each expectation takes text from `pos`, where something is, and returns where the next one
-    # goes on.
+    # Each expectation reads text from `pos`, which is not at the end, and returns where the next
+    # one continues.
 
     def _read_object(self, text: str, pos: int) -> int:
         return self._open_container({}, pos) if text[pos] == "{" else self._stop(pos)
@@ -212,7 +211,7 @@ class JsonScanner:
         return pos
 
     def _read_token(self, text: str, pos: int) -> int:
-        """A number, `true`, `false` or `null`: known only when something else follows."""
+        """Read a number, `true`, `false` or `null`, which ends only when something else follows."""
         match = _TOKEN_RE.match(text, pos)
         end = match.end() if match else pos
         self._open_scalar_pieces.append(text[pos:end])
@@ -225,7 +224,7 @@ class JsonScanner:
         return end
 
     def _read_separator(self, text: str, pos: int) -> int:
-        """After a value: a comma, or the end of the container."""
+        """Read a comma, or the end of the container, after a value."""
         in_object = isinstance(self._stack[-1], dict)
         if text[pos] == ",":
             self._current_reader = self._read_next_key if in_object else self._read_value
@@ -235,7 +234,7 @@ class JsonScanner:
         return self._stop(pos)
 
     def _read_characters(self, text: str, pos: int) -> tuple[int, bool]:
-        """Take characters of a string; True when its closing quote was among them."""
+        """Read characters of a string; True if its closing quote was among them."""
         match = _STRING_CHARACTERS_RE.match(text, pos)
         end = match.end() if match else pos
         run = text[pos:end]

@@ -1,8 +1,8 @@
 """The search for leaked calls at the end of a streamed reply.
 
-What is found depends on the whole text alone, never on how it was cut into pieces. While it streams
-in, text is held back from where calls may have begun, so that nobody is shown a call as words.
-Holding is a matter of looks only, and errs on the side of showing.
+The result depends only on the whole text, never on how it was cut into pieces. While text streams
+in, it is held back from where calls may have begun, so that a call is not shown as text. Holding
+back only affects the display, and errs on the side of showing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class FoundCalls(Struct, frozen=True):
 
 
 def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> FoundCalls:
-    """The calls at the end of a text."""
+    """Find the calls at the end of a text."""
     if _SUSPECT_RE.search(text) is None:
         return FoundCalls(text)
     unusable: UnusableCall | None = None
@@ -96,7 +96,7 @@ def find_leaked_calls(text: str, tools: ToolNames, *, is_whole_reply: bool) -> F
 
 
 def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
-    """Places in prose where calls may begin: fences, marks, tags of tools."""
+    """Iterate over places in prose where calls may begin: fences, marks, tags of tools."""
     context = MarkdownContext()
     pos = 0
     closing_tag = ""
@@ -131,7 +131,7 @@ def _iter_candidates(text: str, tools: ToolNames) -> Iterator[int]:
 
 
 def _find_fence_end(text: str, start: int, tools: ToolNames) -> int:
-    """Behind a fenced block. If there are calls in it, their texts may hold fences themselves."""
+    """Find the end of a fenced block. If it contains calls, their texts may contain fences."""
     fence = FENCE_RE.match(text, start)
     if fence is None:
         return text.find("\n", start) + 1 or len(text)
@@ -144,7 +144,7 @@ def _find_fence_end(text: str, start: int, tools: ToolNames) -> int:
 
 
 class LeakedCallFinder:
-    """Takes the text behind the last call of a reply, piece by piece."""
+    """Reads the text after the last call of a reply, piece by piece."""
 
     def __init__(self, tools: ToolNames) -> None:
         self._tools = tools
@@ -156,7 +156,7 @@ class LeakedCallFinder:
         self._is_whole_reply = True
 
     def feed(self, text: str) -> str:
-        """What can be shown now."""
+        """Read text and return what can be shown now."""
         self._pieces.append(text)
         if self._is_holding:
             return ""
@@ -174,13 +174,14 @@ class LeakedCallFinder:
         return text[:held]
 
     def restart(self) -> str:
-        """Everything so far was reasoning. What has not been shown of it."""
+        """Discard everything so far as reasoning. Returns the part that was not shown."""
         rest = self.flush()
         self._is_whole_reply = True
         return rest
 
     def flush(self) -> str:
-        """A call follows, so that everything so far is text. What has not been shown of it."""
+        """Treat everything so far as text, because a call follows. Returns the part that was not
+        shown."""
         text = "".join(self._pieces)
         rest = text[self._shown_length :]
         self._is_whole_reply = self._is_whole_reply and not text.strip()
@@ -189,7 +190,7 @@ class LeakedCallFinder:
         return rest
 
     def close(self, *, is_before_call: bool = False) -> FoundCalls:
-        """The calls at the end of the text, at the end of a reply or before another call."""
+        """Return the calls at the end of the text, at the end of a reply or before another call."""
         is_whole_reply = self._is_whole_reply and not is_before_call
         return find_leaked_calls("".join(self._pieces), self._tools, is_whole_reply=is_whole_reply)
 

@@ -1,15 +1,14 @@
-"""Calls that a model wrote into its text in a format of its own, instead of making them.
+"""Calls that a model wrote into its text in its own format instead of making them.
 
-Templates of models differ in how a call is written, and servers that do not know a template pass
-the call on as text. The formats are built from few parts: marks that only say "here are calls"
-(`<tool_call>`, `[TOOL_CALLS]`, `<|python_tag|>`), and calls as JSON, as a name with JSON behind it,
-as elements (`<function=name>`, `<invoke name="…">`, `<arg_key>`, the tags of the XML protocol), or
-as Python. Each of these is understood between any of the marks.
+Model templates differ in how a call is written, and servers that do not know a template pass the
+call on as text. The formats are built from few parts: marks that only say "here are calls"
+(`<tool_call>`, `[TOOL_CALLS]`, `<|python_tag|>`), and calls as JSON, as a name followed by JSON, as
+elements (`<function=name>`, `<invoke name="…">`, `<arg_key>`, the tags of the XML protocol), or as
+Python. Each of these is understood between any of the marks.
 
-Calls count only as the last thing of a reply: from the place where they begin to the end there
-must be nothing else. They must name tools that may be called, and their arguments must be valid;
-nothing that is unfinished is completed. Without marks a call counts only if it is the whole reply,
-or alone in a fence.
+Calls only count at the very end of a reply: nothing may follow them. They must name available tools
+and have valid arguments; unfinished ones are never completed. Without marks a call counts only if
+it is the whole reply, or alone in a fence.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ CALL_FENCES = _FENCES_WITH_JSON | _FENCES_WITH_TAGS | _FENCES_WITH_CALLS
 
 
 def read_calls_to_end(text: str, start: int, tools: ToolNames) -> tuple[LeakedCall, ...]:
-    """The calls that fill `text` from `start`, where a mark, a tag or a fence stands, to its end.
+    """Read the calls that fill `text` from a mark, a tag or a fence at `start` to its end.
 
     Raises NotACallError.
     """
@@ -171,7 +170,7 @@ def _build_passed_over(calls: list[LeakedCall]) -> UnusableCall:
 
 
 def read_whole_reply(text: str, tools: ToolNames) -> tuple[LeakedCall, ...]:
-    """The calls of a reply that is nothing but JSON, or a list of Python calls.
+    """Read the calls of a reply that is only JSON, or a list of Python calls.
 
     Raises NotACallError.
     """
@@ -191,7 +190,8 @@ def read_whole_reply(text: str, tools: ToolNames) -> tuple[LeakedCall, ...]:
 def read_fence(
     text: str, fence: re.Match[str], tools: ToolNames
 ) -> tuple[tuple[LeakedCall, ...], int]:
-    """The calls in a fence that holds nothing else, and where the text goes on behind it.
+    """Read the calls in a fence with no other content, and return where the text continues after
+    it.
 
     Raises NotACallError.
     """
@@ -201,13 +201,13 @@ def read_fence(
 
 
 def skip_marks(text: str, pos: int) -> int:
-    """Behind the marks that say "here are calls", if there are any."""
+    """Skip any marks that say "here are calls"."""
     marks = _MARKS_RE.match(text, pos)
     return marks.end() if marks else pos
 
 
 def is_quoted_in_line(before: str, after: str) -> bool:
-    """Whether a call between two texts is quoted: the sentence goes on behind it in the same line,
+    """Whether a call between two texts is quoted: the sentence continues after it on the same line,
     or a bracket around it is closed there."""
     line = after.partition("\n")[0]
     rest = line[skip_marks(line, 0) :].strip()
@@ -252,7 +252,7 @@ def _resolve_call(written: WrittenCall, tools: ToolNames) -> LeakedCall:
 
 
 class _Reader:
-    """Reads written calls, one after the other, as long as there is nothing else."""
+    """Reads consecutive written calls, as long as there is nothing else."""
 
     def __init__(self, text: str, pos: int, tools: ToolNames) -> None:
         self._text = text
@@ -322,7 +322,7 @@ class _Reader:
             raise NotACallError
 
     def _read_json(self) -> tuple[tuple[Any, ...], frozenset[Repair]]:
-        """The values at the current place, perhaps in a fence."""
+        """Read the values at the current position, possibly in a fence."""
         fence = FENCE_RE.match(self._text, self.pos)
         try:
             values = read_lenient_json(self._text, fence.end() if fence else self.pos)
@@ -336,7 +336,7 @@ class _Reader:
         return values.values, values.repairs
 
     def _read_named(self, named: re.Match[str]) -> WrittenCall:
-        """A name, and its arguments behind it."""
+        """Read a name followed by its arguments."""
         name, self.pos = named["name"], named.end()
         if self._text.startswith("{", self.pos) and named[0].startswith("call:"):
             return WrittenCall(name, self._read_escaped_pairs())
@@ -395,7 +395,7 @@ class _Reader:
         return WrittenCall(name, arguments, repairs)
 
     def _read_name_element(self, element: re.Match[str]) -> WrittenCall:
-        """`<name>name</name>`, and behind it an element with JSON or with parameters inside."""
+        """Read `<name>name</name>` followed by an element with JSON or parameters inside."""
         name, self.pos = element["name"], element.end()
         arguments: dict[str, Any] = {}
         repairs: frozenset[Repair] = frozenset()
@@ -412,8 +412,8 @@ class _Reader:
         return WrittenCall(name, arguments, repairs)
 
     def _read_parameter(self, parameter: re.Match[str], tool: str) -> Any:
-        """A value may quote its closing tag: it ends where a parameter or the end follows. One
-        that opens more parameters than it closes was never closed itself."""
+        """Read a value, which may quote its closing tag: it ends where a parameter or the end
+        follows. One that opens more parameters than it closes is unclosed."""
         tag = parameter["tag"]
         opening, closing, space = f"<{tag}", f"</{tag}>", re.escape(tag.partition("param")[0])
         following = rf"(?=\s*(?:{re.escape(opening)}[=\s]|</{space}(?:function|invoke|tool)))"
@@ -430,7 +430,8 @@ class _Reader:
         return _decode_scalar(stripped) if 'string="false"' in parameter["attributes"] else stripped
 
     def _read_tagged(self, tag: re.Match[str]) -> WrittenCall:
-        """A call with the tags of the XML protocol, perhaps by another name or with attributes."""
+        """Read a call in tags of the XML protocol, possibly under another name or with
+        attributes."""
         name = tag[1]
         tool = self._tools.find(name)
         if name not in self._tools.by_name and is_markup_name(name):
@@ -445,7 +446,7 @@ class _Reader:
         if tag[3]:
             self.pos = tag.end()
             return WrittenCall(name, attributes)
-        from joey.core.parsing.xml_stream import XmlCallEnded, XmlStream  # on need
+        from joey.core.parsing.xml_stream import XmlCallEnded, XmlStream  # on demand
 
         opening = f"<{name}>"
         for event in self._stream_xml(XmlStream({name: tool.parameters}), opening, tag.end()):
@@ -461,7 +462,7 @@ class _Reader:
         raise _build_unfinished_error(name, is_unfinished=False)
 
     def _stream_xml(self, stream: XmlStream, opening: str, start: int) -> Iterator[XmlEvent]:
-        """In growing pieces, so that not much more is read than the call needs."""
+        """Stream in growing pieces, so that not much more is read than the call needs."""
         yield from stream.feed(opening)
         length = 64
         while start < len(self._text):

@@ -1,8 +1,8 @@
-"""JSON as models write it: small slips are read as what they mean, nothing unfinished is completed.
+"""JSON as models write it: small mistakes are corrected, but nothing unfinished is completed.
 
-Read are trailing commas, single quotes, comments, raw control characters and unknown escapes in
+Accepted are trailing commas, single quotes, comments, raw control characters and unknown escapes in
 strings, bare keys, `True`, `False` and `None`, a Markdown fence around the whole, and several
-values in a row. A string, list or object that is not closed is an error: it was cut off.
+values in a row. A string, list or object that is not closed is an error: it was truncated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from joey.core.text import compile_regex
 
 
 class Repair(StrEnum):
-    """What was different from what the tool's schema asks for. The values are in the journal."""
+    """A deviation from the tool's schema that was repaired. The values are in the journal."""
 
     TRAILING_COMMA = "trailingComma"
     QUOTES = "quotes"
@@ -61,7 +61,7 @@ _COMMENTS_RE = compile_regex(rf"(?:\s*+{_COMMENT})*+", re.DOTALL)
 
 
 def parse_lenient_json(text: str) -> LenientValues:
-    """All of `text` as JSON. Raises ValueError: saying what is wrong and where."""
+    """Parse all of `text` as JSON. Raises ValueError with the problem and its position."""
     repairs: set[Repair] = set()
     if fenced := _FENCE_RE.fullmatch(text):
         text = fenced[1]
@@ -76,8 +76,8 @@ def parse_lenient_json(text: str) -> LenientValues:
 
 
 def read_lenient_json(text: str, start: int = 0) -> LenientValues:
-    """The objects and lists at `start`, as many as stand in a row. Raises ValueError: there is
-    none, or it is malformed or unfinished."""
+    """Read consecutive objects and lists at `start`. Raises ValueError if there is none, or one is
+    malformed or unfinished."""
     reader = _Reader(text, start)
     values = [reader.read_value(0)]
     while True:
@@ -151,7 +151,7 @@ class _Reader:
         return items
 
     def _ends_container(self, closing: str, *, is_first: bool) -> bool:
-        """Before each item: whether there is none; the comma before it is consumed."""
+        """Consume the comma before an item; True at the end of the container."""
         self.skip_space()
         if not is_first and self.text[self.pos : self.pos + 1] == ",":
             self.pos += 1

@@ -81,8 +81,8 @@ _LONGEST_MARK = max(map(len, _CLOSING_MARKS.values())) + 1
 
 
 class MarkdownContext:
-    """Follows the text up to the current place. Each character is looked at once, and only when
-    something is asked."""
+    """Follows the text up to the current position. Each character is read once, and only on a
+    query."""
 
     def __init__(self, *, is_after_blank_line: bool = True) -> None:
         self._unread_pieces: list[str] = []
@@ -135,17 +135,17 @@ class MarkdownContext:
 
     @property
     def is_after_mark(self) -> bool:
-        """Whether the current place is at the start of a line, or behind a tag or a colon."""
+        """Whether the current position is at the start of a line, or after a tag or a colon."""
         return self.is_line_blank or self._last_characters.endswith((">", ":", "]"))
 
     @property
     def is_prose(self) -> bool:
-        """Whether something that stands here is meant, and not only shown."""
+        """Whether text here is meant literally, not shown as an example."""
         return not self.is_fenced and self.is_prose_line
 
     @property
     def is_prose_line(self) -> bool:
-        """The same, whether in a fence or not."""
+        """Whether this line is prose, in a fence or not."""
         self._read()
         return not (
             self._open_mark
@@ -175,14 +175,14 @@ class MarkdownContext:
         self._backticks += piece.count("`")
 
     def _count_quotes(self, piece: str) -> int:
-        """Those with a backslash before them are inside a string already."""
+        """Count quotation marks without a backslash before them, which are inside a string."""
         if '"' not in piece:
             return 0
         is_first_escaped = piece[0] == '"' and self._last_characters.endswith("\\")
         return piece.count('"') - piece.count('\\"') - is_first_escaped
 
     def _follow_marks(self, piece: str) -> None:
-        """Comments, and code that HTML marks as such."""
+        """Track comments, and code marked as such by HTML."""
         before = self._last_characters
         seen = before + piece
         for mark in _MARK_RE.finditer(seen):
@@ -193,7 +193,7 @@ class MarkdownContext:
         self._last_characters = seen[-_LONGEST_MARK:]
 
     def _handle_mark(self, mark: str, *, is_line_start: bool) -> None:
-        """A mark within a line is open until the end of the paragraph at most."""
+        """Handle a mark within a line, which is open until the end of the paragraph at most."""
         if mark == _CLOSING_MARKS.get(self._open_mark):
             self._open_mark = ""
         elif (

@@ -1,9 +1,9 @@
 """The structured calls of a reply, put together from deltas.
 
-A delta belongs to the call that is open at its
-`index`. Anything but the index may come late or never: a call becomes a part of the reply when its
-name is known, and earlier arguments follow at once. Servers differ in how they start the next
-call, so a delta also begins a new one at an index already in use when
+A delta belongs to the open call at its `index`. Everything but the index may arrive late or never:
+a call becomes a part of the reply when its name is known, and earlier arguments follow at once.
+Servers differ in how they start the next call, so a delta also begins a new one at an index already
+in use when
 
 - its id differs and it names a tool, or the call before it is over (a bare id that changes with
   every delta is a habit of some servers and means nothing);
@@ -11,8 +11,8 @@ call, so a delta also begins a new one at an index already in use when
 - the call before it was ended and the delta brings something new.
 
 A call whose arguments parse when the provider ends it is final; all others are settled when the
-reply ends, because only then the reason for incomplete arguments is known. A reply that was cut
-off leaves only its last call open. Call ids are legal for every provider and unique within the task
+reply ends, because only then is the reason for incomplete arguments known. An interrupted reply
+leaves only its last call open. Call ids are valid for every provider and unique within the task
 (decision D16). A call that cannot be executed carries the message for the model (decision D14).
 """
 
@@ -60,7 +60,7 @@ class _NativeCall:
         return True
 
     def _is_repeated_by(self, chunk: msg.CallChunk) -> bool:
-        """Whether a delta behind the end says nothing that is new."""
+        """Whether a delta after the end adds nothing new."""
         if not self.name:
             return True
         if chunk.id:
@@ -102,7 +102,7 @@ class NativeCalls:
             self._start_part(call)
 
     def end_call(self, index: int) -> None:
-        """The provider ends the call at `index`."""
+        """End the call at `index`, as reported by the provider."""
         call = self._open_calls_by_index.get(index)
         if call is None or call.is_ended_by_provider:
             return
@@ -115,7 +115,7 @@ class NativeCalls:
             return
 
     def close(self, end: ReplyEnd) -> None:
-        """Settle what is left, in the order in which it began."""
+        """Settle the remaining calls in order."""
         for call in self._calls:
             if call.is_finalized:
                 continue
@@ -139,7 +139,7 @@ class NativeCalls:
                 )
 
     def get_partial_arguments(self, part: int) -> dict[str, Any] | None:
-        """The arguments so far of the open call at this position, if there is one."""
+        """Return the arguments so far of the open call at this index, if there is one."""
         for call in self._calls:
             if call.part_index == part and not call.is_finalized:
                 return call.arguments.parse_partial()
@@ -154,7 +154,7 @@ class NativeCalls:
         return part
 
     def _read_final_arguments(self, call: _NativeCall, end: ReplyEnd) -> tuple[CallArguments, ...]:
-        """Raises ValueError: with what the model is told."""
+        """Read the final arguments. Raises ValueError with the message for the model."""
         cut_off = end.cut_off_message if call is self._calls[-1] else None
         never_began = call.arguments.is_blank and call.part_index == len(self._parts) - 1
         if cut_off and (not call.is_ended_by_provider or never_began):
@@ -168,7 +168,8 @@ class NativeCalls:
             raise ValueError(cut_off or problem) from None
 
     def _read_arguments(self, call: _NativeCall) -> tuple[CallArguments, ...]:
-        """Usually one; two objects in a row are two calls. Raises ValueError."""
+        """Read arguments, usually of one call; two objects in a row are two calls. Raises
+        ValueError."""
         try:
             arguments = call.arguments.close()
         except ValueError as error:

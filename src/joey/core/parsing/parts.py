@@ -1,4 +1,4 @@
-"""Parts of a streaming reply, in the order in which they began: events, ids of calls, the end."""
+"""Parts of a streaming reply, in the order in which they began: events, call ids, the end."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class PartStarted(Struct, frozen=True, gc=False):
 
 
 class PartDelta(Struct, frozen=True, gc=False):
-    """More of an open part. For a call `delta` is JSON text of its arguments."""
+    """More of an open part. For a call, `delta` is JSON text of its arguments."""
 
     index: int
     delta: str
 
 
 class PartEnded(Struct, frozen=True):
-    """The part is whole; it stands so in the reply, unless text is recast later."""
+    """The part is complete as in the reply, unless text is reclassified later."""
 
     index: int
     part: Part
 
 
 class PartReclassified(Struct, frozen=True):
-    """A part that was text or a call turns out to be reasoning, or prose to be shorter because
-    calls follow in it or it repeated itself; it is final as such."""
+    """Text or a call turns out to be reasoning, or text to be shorter because calls follow in it or
+    it repeated itself; its new form is final."""
 
     index: int
     part: ReasoningPart | TextPart
@@ -50,7 +50,7 @@ PartEvent = PartStarted | PartDelta | PartEnded | PartReclassified
 
 
 class _OpenProse:
-    """Text or reasoning that is being written; it is a part once it holds more than space."""
+    """Text or reasoning being written; it becomes a part once it has more than white space."""
 
     def __init__(self, kind: Literal["text", "reasoning"]) -> None:
         self.kind = kind
@@ -60,7 +60,7 @@ class _OpenProse:
 
 
 class ReplyParts:
-    """At most one piece of prose is open at a time; calls may be open beside it."""
+    """The parts so far. At most one text or reasoning is open at a time; calls may be open too."""
 
     def __init__(self) -> None:
         self._parts: list[Part | None] = []
@@ -82,7 +82,7 @@ class ReplyParts:
         return tuple(part for part in self._parts if part is not None)
 
     def get_call_input(self, index: int) -> dict[str, Any]:
-        """The arguments of a call that has ended; nothing for anything else."""
+        """Return the arguments of an ended call; empty for anything else."""
         part = self._parts[index] if 0 <= index < len(self._parts) else None
         return part.call.input if isinstance(part, CallPart) else {}
 
@@ -105,7 +105,7 @@ class ReplyParts:
     def end_reasoning(
         self, signature: str | None = None, item: ReasoningItem | None = None
     ) -> None:
-        """The reasoning so far, even if it was kept from us, is signed or is part of an item."""
+        """End the reasoning so far, even if hidden from joey; it is signed or part of an item."""
         prose = self._ensure_open_prose("reasoning")
         if prose.index is None:
             self._start_prose(prose)
@@ -129,7 +129,7 @@ class ReplyParts:
             self._reclassify(prose.index, structs.replace(part, text=cut))
 
     def end_text_as(self, text: str) -> None:
-        """The open text is only this: what was shown beyond it belongs to calls."""
+        """Reduce the open text to this; the rest of what was shown belongs to calls."""
         prose = self._current_prose
         if prose is None or prose.kind != "text" or prose.index is None:
             if prose is not None and prose.kind == "text":
@@ -144,7 +144,7 @@ class ReplyParts:
             self._reclassify(index, TextPart(text))
 
     def stop_repetition(self) -> bool:
-        """Cut the text or reasoning that is being written when it ends, if it repeats itself."""
+        """Cut the open text or reasoning when it ends, if it repeats itself."""
         if self._current_prose is not None:
             self.stopped_period = self._current_prose.repetition.period
         return self.stopped_period > 0
@@ -158,7 +158,7 @@ class ReplyParts:
             )
 
     def reclassify_as_reasoning(self, calls: Mapping[int, str]) -> None:
-        """All text so far, and these calls as they were written, turn out to be reasoning."""
+        """Reclassify all text so far, and these calls as written, as reasoning."""
         if self._current_prose is not None and self._current_prose.kind == "text":
             self.end_prose()
         texts = {n: part.text for n, part in enumerate(self._parts) if isinstance(part, TextPart)}
@@ -226,7 +226,7 @@ class CallIdAllocator:
         self._allocated_ids: set[str] = set()
 
     def allocate(self, call_id: str | None) -> str:
-        """`call_id` if nothing speaks against it, else a new id."""
+        """Return `call_id` if it is valid and unused, else a new id."""
         if call_id is None or not _LEGAL_ID_RE.fullmatch(call_id) or self._is_taken(call_id):
             call_id = self._generate_id()
         self._allocated_ids.add(call_id)
@@ -254,7 +254,7 @@ REPETITION_STOP_REASON = "repetition"
 
 
 def is_output_limit(stop_reason: str | None) -> bool:
-    """Whether a reply ended because it had reached its longest length."""
+    """Whether a reply ended at its maximum length."""
     return stop_reason is not None and stop_reason.lower() in _OUTPUT_LIMIT_STOP_REASONS
 
 
@@ -265,7 +265,8 @@ class ReplyEnd(Struct, frozen=True):
 
     @property
     def cut_off_message(self) -> str | None:
-        """What is wrong with a call that the end of the reply left open; None if nothing is."""
+        """Describe the problem of a call left open at the end of the reply; None if there is
+        none."""
         if not self.is_complete:
             return (
                 "The reply was interrupted before this call was complete, so it was not executed."

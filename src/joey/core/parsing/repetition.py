@@ -1,8 +1,8 @@
 """Endless repetition at the end of a text that streams in.
 
-Small models can fall into writing the same lines again and again. That is told from a text that
-has to repeat itself (a table, a matrix of zeros, encoded data) by its amount alone, of which code
-blocks are allowed more. The cost of a piece depends on its own length.
+Small models can get stuck repeating the same lines. That is told apart from legitimate repetition
+(a table, a matrix of zeros, encoded data) only by its amount, with a higher limit for code blocks.
+The cost of a piece depends on its own length.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class RepetitionDetector:
         if len(self._tail) < size:
             return 0
         tail = self._tail[-size:]
-        # The end of a text with a period occurs for the last time one period earlier, if it is
-        # twice as long as the period.
+        # The end of a periodic text last occurs one period earlier, if it is twice as long as the
+        # period.
         end = tail[-2 * _MAX_PERIOD_CHARS :]
         found = tail.rfind(end, -len(end) - _MAX_PERIOD_CHARS, -1)
         period = size - len(end) - found
@@ -47,7 +47,7 @@ class RepetitionDetector:
 
 
 def cut_repetition(text: str, period: int) -> str:
-    """A text that ends with repetitions, with the first of them alone."""
+    """Cut repetitions at the end of a text, except for the first."""
     start = len(text) - period
     while start > 0 and text[start - 1] == text[start - 1 + period]:
         start -= 1

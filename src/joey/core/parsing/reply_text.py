@@ -34,7 +34,7 @@ class ReplyTextBuilder:
         *,
         is_trimmed: bool,
     ) -> None:
-        """`is_trimmed`: text between calls is shown without the white space around it, as in XML
+        """With `is_trimmed`, text between calls is shown without surrounding white space, as in XML
         tasks."""
         self._parts = parts
         self._call_ids = ids
@@ -49,7 +49,7 @@ class ReplyTextBuilder:
         """What stands before a call and was meant as one."""
 
     def extend(self, events: list[ProseEvent]) -> None:
-        """Text that is nothing but text, and reasoning in it."""
+        """Add plain text with possible reasoning in it."""
         for event in events:
             match event:
                 case ReplyText():
@@ -68,7 +68,8 @@ class ReplyTextBuilder:
             self._parts.end_prose()
 
     def append(self, text: str, *, is_thought: bool = False) -> None:
-        """`is_thought`: it is inside a section of reasoning, so nothing in it is a call."""
+        """Append text; with `is_thought`, it is in a section of reasoning, so nothing in it is a
+        call."""
         if self._finder is None:
             self._show(text)
         elif is_thought:
@@ -80,7 +81,8 @@ class ReplyTextBuilder:
             self._show(self._finder.feed(text))
 
     def flush(self, *, is_reasoning: bool = False) -> None:
-        """Something else than text follows; or all text so far turns out to be reasoning."""
+        """Flush the text because something else follows, or all text so far turns out to be
+        reasoning."""
         if self._finder is not None:
             rest = self._finder.restart() if is_reasoning else self._finder.flush()
             self._show(rest)
@@ -89,8 +91,8 @@ class ReplyTextBuilder:
         self._trimmer = StreamTrimmer(verbatim=False)
 
     def end_before_call(self) -> tuple[LeakedCall, ...]:
-        """A call with tags follows. Returns the calls in other forms that stand right before it;
-        one in a code block counts only at the end of a reply."""
+        """End the text before a call with tags. Returns calls in other forms right before it; one
+        in a code block counts only at the end of a reply."""
         if self._finder is None:
             self.flush()
             return ()
@@ -108,7 +110,8 @@ class ReplyTextBuilder:
         return () if found.is_fenced else found.calls
 
     def close(self, end: ReplyEnd) -> msg.UnusableCall | None:
-        """End the text, and add the calls. Returns what was meant as a call and is none."""
+        """End the text and add the calls. Returns the parts that were meant as a call but are not
+        one."""
         found = FoundCalls("") if self._finder is None else self._finder.close()
         is_cut = end.cut_off_message is not None
         if not found.calls or is_cut:

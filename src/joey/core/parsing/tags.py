@@ -1,11 +1,11 @@
 """Tags in streamed text, those of reasoning sections in particular.
 
 Models write reasoning into their text between tags such as `<think>…</think>`, `<thought>`,
-`[THINK]` or `◁think▷`, and gpt-oss into the channel `analysis`. A section is reasoning if nothing
-but white space precedes it in its line, and so is everything before a closing tag that nothing
-opened: chat templates often write the opening tag themselves, so that the reply begins inside the
+`[THINK]` or `◁think▷`, and gpt-oss into the channel `analysis`. A section is reasoning if only
+white space precedes it on its line, and so is everything before a closing tag without an opening
+one: chat templates often write the opening tag themselves, so that the reply begins inside the
 section. A section within a line or a code fence that is closed by a tag of the same name is text.
-White space around reasoning goes with it.
+White space around reasoning belongs to it.
 
 A tag directly between two backticks, the first of which opens inline code, is a mention. Any other
 closing tag counts, in a code fence too: a call that was only considered must not run, and a model
@@ -90,7 +90,7 @@ _END_TOKENS_RE = compile_regex(
 
 
 def strip_end_tokens(text: str) -> str:
-    """The text without the tokens of a chat template that end it."""
+    """Strip the chat template's end tokens from the text."""
     if not text[-_MAX_END_CHARS:].rstrip().endswith(">"):
         return text
     tokens = _END_TOKENS_RE.search(text, max(0, len(text) - _MAX_END_CHARS))
@@ -98,7 +98,7 @@ def strip_end_tokens(text: str) -> str:
 
 
 def fold_think_tag(tag: str) -> str:
-    """`</THINK >` and `</think>` are the same."""
+    """Fold a tag, so that `</THINK >` equals `</think>`."""
     return "".join(tag.lower().split())
 
 
@@ -117,14 +117,14 @@ class ReasoningText(Struct, frozen=True, gc=False):
 
 
 class ReasoningSection(Struct, frozen=True, gc=False):
-    """A section is over; it was, with its tags, between these places."""
+    """A section of reasoning, with its tags, between these offsets."""
 
     start_offset: int
     end_offset: int
 
 
 class ReasoningEnded(Struct, frozen=True, gc=False):
-    """Everything up to here was reasoning; the tag that closed it is between these places."""
+    """Everything up to here was reasoning; its closing tag is between these offsets."""
 
     closing_tag_start: int
     closing_tag_end: int
@@ -143,7 +143,8 @@ class ThinkTagKind(Enum):
 
     @classmethod
     def classify(cls, tag: str, *, in_code: bool, at_end: bool) -> ThinkTagKind:
-        """`in_code`: inline code is open before it; `at_end`: nothing has come after it."""
+        """Classify a tag; `in_code`: inline code is open before it; `at_end`: nothing follows
+        it."""
         if not tag.startswith("`"):
             return cls.OPENING if fold_think_tag(tag) in _CLOSING_BY_OPENING else cls.CLOSING
         if tag.endswith("`"):
@@ -152,7 +153,7 @@ class ThinkTagKind(Enum):
 
 
 def has_tag_after_reasoning_end(text: str, tag: str) -> bool:
-    """Whether the text closes a section that it has not opened, and has `tag` after that."""
+    """Whether the text closes a section that it has not opened, and contains `tag` after that."""
     closing = _THINK_CLOSING_RE.search(text)
     if closing is None or any(opening in text[: closing.start()] for opening in THINK_OPENING_TAGS):
         return False
@@ -160,7 +161,7 @@ def has_tag_after_reasoning_end(text: str, tag: str) -> bool:
 
 
 class ThinkTagReader(ABC):
-    """The tags of reasoning in text that is being read, and the section that is open."""
+    """Reads the tags of reasoning in streamed text, and tracks the open section."""
 
     def __init__(self) -> None:
         self._pending = ""
@@ -184,17 +185,17 @@ class ThinkTagReader(ABC):
 
     @abstractmethod
     def _emit_think_tag(self, tag: str) -> None:
-        """A tag of a section that is text, or inside of a section."""
+        """Emit a tag of a section that is text, or a tag inside of a section."""
 
     def _update_tag_matcher(self) -> None:
-        """Look for other tags: a section was opened or closed, for example."""
+        """Update the tags to look for, for example after a section was opened or closed."""
         self._tag_matcher = get_tag_matcher(self._list_tags())
 
     def _list_tags(self) -> frozenset[str]:
         return THINK_TAGS
 
     def _emit_text(self, text: str, *, is_quoted: bool = False) -> None:
-        """`is_quoted`: it says nothing about the text around it."""
+        """Emit text; with `is_quoted`, it does not affect the context of later text."""
         if self._is_after_reasoning:
             text = text.lstrip()
         if not text:
@@ -208,7 +209,7 @@ class ThinkTagReader(ABC):
             self._append_event(ReplyText(text, is_thought=bool(self._think_closing_tag)))
 
     def _end_reasoning(self, at: int, end: int) -> None:
-        """All text so far turns out to be reasoning."""
+        """Reclassify all text so far as reasoning."""
         self._reset_section(MarkdownContext())
         self._append_event(ReasoningEnded(at, end))
 
@@ -271,7 +272,7 @@ class ThinkTagReader(ABC):
             self._append_event(ReasoningSection(start, end))
 
     def _reset_section(self, context: MarkdownContext) -> None:
-        """Text begins, after reasoning."""
+        """Begin text after reasoning."""
         self._nested_closing_tags.clear()
         self._think_closing_tag = ""
         self._reasoning_start = None
@@ -280,7 +281,7 @@ class ThinkTagReader(ABC):
         self._update_tag_matcher()
 
     def _flush_pending(self) -> None:
-        """No more text comes."""
+        """Flush pending text at the end."""
         self._base_offset = self._fed_length - len(self._pending)
         pending, self._pending = self._pending, ""
         if pending in THINK_TAGS:
@@ -292,7 +293,7 @@ class ThinkTagReader(ABC):
 
 
 class ReasoningFinder(ThinkTagReader):
-    """Finds reasoning in text that is nothing but text."""
+    """Finds reasoning in plain text."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -313,7 +314,7 @@ class ReasoningFinder(ThinkTagReader):
         return self._drain_events()
 
     def close(self) -> list[ProseEvent]:
-        """What is still held, when no more text comes."""
+        """Return text still held at the end."""
         self._flush_pending()
         return self._drain_events()
 
@@ -352,7 +353,7 @@ class TagMatcher:
         return get_tag_matcher(self._tags | tags)
 
     def find(self, text: str, pos: int) -> tuple[int, str]:
-        """Where the first tag is, and which; or where one may have begun, and nothing."""
+        """Find the offset of the first tag, and the tag; or where one may have begun, and None."""
         begun_at = len(text)
         for start in _TAG_START_RE.finditer(text, pos):
             at = start.start()
@@ -364,7 +365,7 @@ class TagMatcher:
         return begun_at, ""
 
     def _may_begin(self, text: str) -> bool:
-        """Whether the text, which reaches to the end of what was read, begins a tag."""
+        """Whether the rest of the text may be the beginning of a tag."""
         if len(text) == self._max_tag_length:
             return False
         key = text[:_KEY_LENGTH]
@@ -374,5 +375,5 @@ class TagMatcher:
 
 @lru_cache(maxsize=1024)
 def get_tag_matcher(tags: frozenset[str]) -> TagMatcher:
-    """The same few sets are looked for in every reply; each is compiled once."""
+    """Return a cached matcher: every reply uses the same few sets."""
     return TagMatcher(tags)

@@ -1,4 +1,4 @@
-"""Calls as JSON objects and as Python expressions, in the shapes that models give them."""
+"""Calls as JSON objects and as Python expressions, in the forms that models use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from joey.core.parsing.lenient_json import Repair
 
 
 class NotACallError(ValueError):
-    """The text is no call; with a problem, it was meant as one."""
+    """The text is not a call; with a problem, it was meant as one."""
 
     def __init__(
         self,
@@ -26,8 +26,8 @@ class NotACallError(ValueError):
         tool: str | None = None,
         is_unfinished: bool = False,
     ) -> None:
-        """`is_unfinished`: the text ends inside of the call, so that everything behind its
-        beginning is part of it."""
+        """With `is_unfinished`, the text ends inside of the call, so everything after its beginning
+        is part of it."""
         super().__init__(problem)
         self.is_unfinished = is_unfinished
         self.passed_over: UnusableCall | None = None
@@ -72,7 +72,7 @@ def iter_json_calls(
 
 
 def _find_parallel_uses(value: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the wrapper by which GPT models make several calls at once."""
+    """Find the calls in the wrapper with which GPT models make several calls at once."""
     name, arguments = value.get("name"), value.get("arguments", value.get("parameters"))
     is_wrapper = isinstance(name, str) and name.startswith("multi_tool_use")
     return arguments if is_wrapper and isinstance(arguments, dict) else {}
@@ -81,7 +81,7 @@ def _find_parallel_uses(value: dict[str, Any]) -> dict[str, Any]:
 def _read_json_call(
     value: dict[str, Any], repairs: frozenset[Repair], tools: ToolNames
 ) -> WrittenCall:
-    """An object that names a tool and its arguments in one of the usual ways."""
+    """Read an object that names a tool and its arguments in one of the usual ways."""
     if not _OTHER_KEYS.isdisjoint(value):
         raise NotACallError
     for key in _CALL_KEYS:
@@ -115,7 +115,7 @@ def _may_be_arguments(value: Any) -> bool:
 
 
 def iter_python_calls(text: str) -> Iterator[WrittenCall]:
-    """`name(key="value")`, several of them, in a list or inside of `print`."""
+    """Iterate over calls `name(key="value")`, which may be in a list or inside of `print`."""
     if len(text) > _MAX_PYTHON_CHARS:
         raise NotACallError
     try:

@@ -1,9 +1,9 @@
 """Arguments of an XML call as they stream in.
 
-Values are trimmed, except *verbatim* ones, which lose one newline at each end, so that file
-content keeps its indentation. A value that is one CDATA section is the content of that section.
-Every change is also reported as JSON text, so that the arguments of an XML call grow like those of
-a native call; text whose meaning is still open is reported when it is known.
+Values are trimmed, except *verbatim* ones, which lose one newline at each end, so that file content
+keeps its indentation. A value that is one CDATA section is the content of that section. Every
+change is also reported as JSON text, so that the arguments of an XML call grow like those of a
+native call; text whose meaning is still open is reported once it is known.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MULTI_VALUE_MARKER_PARAMETER = "line_range"
 
 
 class _StreamedValue:
-    """A parameter that is being written."""
+    """A parameter that is being streamed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -99,7 +99,7 @@ class _StreamedValue:
 
 
 class _SuspendedBody(Struct, frozen=True):
-    """A body behind which a short parameter has begun, if that is not a quotation in the body."""
+    """A body after which a short parameter has begun, unless that is a quotation in the body."""
 
     value: _StreamedValue
     values_before: dict[str, Any]
@@ -107,7 +107,7 @@ class _SuspendedBody(Struct, frozen=True):
 
 
 class XmlCall:
-    """A call that is being written: which tags matter in it now, what it has so far."""
+    """A call that is being streamed: its content so far, and the tags that matter in it now."""
 
     def __init__(self, tool: str, parameters: frozenset[str]) -> None:
         self.tool = tool
@@ -124,7 +124,7 @@ class XmlCall:
         self.tag_matcher = self._build_tag_matcher(*THINK_TAGS_BETWEEN_PARAMETERS)
 
     def open_parameter(self, name: str) -> str:
-        """A parameter begins. Returns the JSON that says so, as the methods below."""
+        """Open a parameter. Returns the JSON for that, like the methods below."""
         ended = self.end_value()
         if name in WRAPPER_PARAMETERS:
             self._expected_parameters = frozenset()
@@ -144,19 +144,21 @@ class XmlCall:
         return self._encode_delta(self.current_value.feed(text)) if self.current_value else ""
 
     def pause_value(self) -> None:
-        """The open body met its closing tag; a later one may still prove that it goes on."""
+        """Pause the open body at its closing tag; a later one may still prove that it continues."""
         assert self.current_value is not None
         self.tag_matcher = self._build_tag_matcher(self.current_value.closing_tag)
 
     def suspend_body(self) -> None:
-        """A parameter begins behind the closed body; the body may still prove to go on."""
+        """Suspend the closed body while a parameter follows; the body may still prove to
+        continue."""
         assert self.current_value is not None
         before, expected = dict(self.values), self._expected_parameters
         self.suspended_body = _SuspendedBody(self.current_value, before, expected)
         self.current_value = None
 
     def resume_body(self, text: str) -> str:
-        """The body was closed once more: what seemed to follow it, `text`, belongs to it."""
+        """Resume a body that was closed once more: `text`, which seemed to follow it, belongs to
+        it."""
         assert self.suspended_body is not None
         self.current_value = self.suspended_body.value
         self.values = self.suspended_body.values_before
@@ -166,7 +168,7 @@ class XmlCall:
         return self.feed(text)
 
     def settle_suspended_body(self) -> str:
-        """The call ends, and so did the body."""
+        """End the suspended body, because the call ends."""
         if self.suspended_body is None:
             return ""
         value, self.suspended_body = self.suspended_body.value, None
@@ -248,7 +250,7 @@ class XmlCall:
 
 
 def _unwrap_cdata(text: str) -> str:
-    """What a CDATA section holds, if the text is one as a whole."""
+    """Return the content of a CDATA section, if the whole text is one."""
     section = text.strip()
     end = len(section) - len(CDATA_CLOSING)
     if section.startswith(CDATA_OPENING) and section.find(CDATA_CLOSING) == end >= len(

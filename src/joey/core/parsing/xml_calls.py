@@ -36,7 +36,7 @@ from joey.core.parsing.xml_stream import (
 class XmlCalls:
     """Text of an XML task, as parts of the reply.
 
-    Calls end with the reply: until then the text behind them may show that they were cut short.
+    Calls end with the reply: until then the text after them may show that they ended early.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class XmlCalls:
         self._calls.clear()
 
     def get_partial_arguments(self, index: int) -> dict[str, Any] | None:
-        """The arguments of a call; None when the part is none of these calls, or has ended."""
+        """Return the arguments of an open call; None for any other part."""
         if index == self._open_part_index:
             return self._stream.get_partial_arguments()
         call = self._calls.get(index)
@@ -176,8 +176,8 @@ class XmlCalls:
         return cut_off or describe_unclosed_tag(self._open_call_name, event.unclosed_tag)
 
     def _list_sentence_problems(self) -> list[str | None]:
-        """What is wrong with each call: it stands within a sentence, and so is only quoted. Calls
-        in one line have the same text before and after them."""
+        """Return the problem of each call within a sentence, where it is only quoted. Calls on one
+        line share the text before and after them."""
         texts = self._list_texts_around_calls()
         befores = accumulate(texts[:-1], _choose_line_edge)
         afters = accumulate(texts[:0:-1], _choose_line_edge)
@@ -189,7 +189,7 @@ class XmlCalls:
         ]
 
     def _list_texts_around_calls(self) -> list[str]:
-        """The text before the first call, between each two, and after the last."""
+        """Return the text before the first call, between calls, and after the last."""
         raw, base, place = "".join(self._raw_pieces), self._raw_offset, self._raw_offset
         texts = [""]
         offsets = [self._call_offsets[part] for part in self._calls]
@@ -204,8 +204,8 @@ class XmlCalls:
         return texts
 
     def _list_early_close_problems(self) -> list[str | None]:
-        """What is wrong with each call: the first of the tool may be the one that was cut short,
-        and then those between it and the text that is left over are quoted and not meant."""
+        """Return the problem of each call if one closed early: the first call of the tool may be
+        the one that did, and calls between it and the remaining text are then quoted."""
         names = [call.name for call in self._calls.values()]
         problems: list[str | None] = [None] * len(names)
         for tool, (count, body) in self._early_closed_calls.items():
@@ -215,7 +215,7 @@ class XmlCalls:
 
 
 def _choose_line_edge(edge: str, text: str) -> str:
-    """The text that ends or begins a line: `text`, unless it has no line break of its own."""
+    """Return `text` as the end or beginning of a line, unless it has no line break of its own."""
     return text if "\n" in text else edge
 
 

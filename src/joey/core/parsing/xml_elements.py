@@ -1,8 +1,8 @@
 """Elements inside the `<args>` of a call, such as `<file><path>…</path></file>`.
 
-They are read as models write them. This is not an XML parser: models forget to escape, and they
-write code into `<content>`. Nothing is an error here; the tool reports missing elements. Reading
-takes time in proportion to the length of the text, whatever it contains.
+They are read leniently. This is not an XML parser: models forget to escape, and they write code
+into `<content>`. Nothing is an error here; the tool reports missing elements. Reading takes linear
+time for any text.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ def parse_args_xml(raw: str) -> dict[str, list[XmlElement]]:
 
     `<file><path>a</path><line_range>1-2</line_range><line_range>5-9</line_range></file>` gives
     `{"file": [{"path": ["a"], "line_range": ["1-2", "5-9"]}]}`. Leaves are trimmed and their
-    entities decoded; `content` (and a `diff` that holds text rather than elements) is taken as
-    it stands, less one newline at each end, and so is CDATA. A tag that is never closed is text.
+    entities decoded; `content` (and a `diff` that holds text rather than elements) is taken
+    verbatim except for one newline at each end, and so is CDATA. A tag that is never closed is
+    text.
     """
     return _ElementParser(raw).parse()
 
@@ -43,7 +44,7 @@ def skip_whitespace(text: str, pos: int) -> int:
 
 
 def decode_entities(text: str) -> str:
-    """XML's five names and numeric references; anything else stays as it is written."""
+    """Decode XML's five named entities and numeric references; anything else stays unchanged."""
     return _ENTITY_RE.sub(_decode_entity, text)
 
 
@@ -57,7 +58,7 @@ def _decode_entity(match: re.Match[str]) -> str:
 
 
 class _OpenElement:
-    """An element whose closing tag has not been met yet."""
+    """An element without its closing tag so far."""
 
     def __init__(self, name: str, start: int) -> None:
         self.name = name
@@ -92,7 +93,7 @@ class _ElementParser:
         return self._stack[0].children
 
     def _open_element(self, name: str, pos: int) -> int:
-        """Open an element, or take the whole of one that is not made of elements."""
+        """Open an element, or read a whole one that has no child elements."""
         if (taken := self._read_literal(name, pos)) is not None:
             value, pos = taken
             self._stack[-1].add_child(name, value)
@@ -102,7 +103,8 @@ class _ElementParser:
         return pos
 
     def _read_literal(self, name: str, pos: int) -> tuple[str, int] | None:
-        """The value of a literal element that begins at `pos`, and where its closing tag ends."""
+        """Read the value of a literal element that begins at `pos`, and where its closing tag
+        ends."""
         closing = f"</{name}>"
         first_word = skip_whitespace(self._raw, pos)
         if self._raw.startswith(CDATA_OPENING, first_word):
@@ -127,7 +129,7 @@ class _ElementParser:
         return None
 
     def _find_literal_end(self, closing: str, pos: int) -> int:
-        """The first closing tag that its parent's end or a line number follows, else the first."""
+        """Find the first closing tag before its parent's end or a line number, else the first."""
         first = at = self._find_cached(closing, pos)
         followers = (f"</{self._stack[-1].name}>", "<start_line>", "<end_line>")
         while at >= 0 and self._lookahead_budget > 0:
@@ -139,7 +141,7 @@ class _ElementParser:
         return first
 
     def _find_cached(self, search: str, pos: int) -> int:
-        """Like `str.find`, but without reading the same text again and again as `pos` grows."""
+        """Like `str.find`, but does not read the same text again as `pos` grows."""
         begin, at = self._find_cache.get(search, (pos + 1, 0))
         if begin <= pos and (at < 0 or pos <= at):
             return at
@@ -160,7 +162,7 @@ class _ElementParser:
         self._stack[-1].add_child(name, node.children or decode_entities(leaf).strip())
 
     def _flatten_unclosed_elements(self, depth: int) -> None:
-        """Tags that were never closed are text; what they seemed to hold belongs around them."""
+        """Treat unclosed tags as text; their content belongs around them."""
         parent, forgotten = self._stack[depth], self._stack[depth + 1 :]
         del self._stack[depth + 1 :]
         for node in forgotten:

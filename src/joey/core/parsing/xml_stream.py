@@ -1,8 +1,8 @@
 """A parser for XML tool calls in the model's text while it streams in.
 
-A call is `<tool>`, its parameters as `<name>value</name>`, and `</tool>`; only tools and
-parameters that are known count, and only when the tag is written exactly so. Everything else is
-text, or inside a call nothing. These rules decide where values and calls end:
+A call is `<tool>`, its parameters as `<name>value</name>`, and `</tool>`; only known tools and
+parameters count, and only if the tag is written exactly like this. Everything else is text, or
+inside a call ignored. These rules decide where values and calls end:
 
 - a value ends at its closing tag. Until then every other tag is part of it, `</tool>` too;
 - a *body* (file content, a diff, a command, a result…) may contain its own closing tag: it
@@ -22,8 +22,8 @@ text, or inside a call nothing. These rules decide where values and calls end:
 - a call that is open when the text ends is reported as unclosed;
 - a call after text that imitates a result is reported with it (see `imitations`).
 
-Tags of `<thinking>` within a line are removed from the text. Text that may be the
-beginning of a tag is held back until the next chunk decides.
+Tags of `<thinking>` within a line are removed from the text. Text that may be the beginning of a
+tag is held back until the next chunk decides.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class XmlCallEnded(Struct, frozen=True):
 
 
 class XmlCallClosedEarly(Struct, frozen=True, gc=False):
-    """The text closes a body and a call that are not open: an earlier call was cut short."""
+    """The text closes a body and a call that are not open: an earlier call ended early."""
 
     tool: str
     body: str
@@ -134,7 +134,7 @@ class XmlStream(ThinkTagReader):
     """Text in, text and calls out. One stream reads one reply."""
 
     def __init__(self, tools: Mapping[str, frozenset[str]]) -> None:
-        """`tools`: names and aliases, with the parameters that calls of them may have."""
+        """`tools` maps names and aliases to the parameters of their calls."""
         super().__init__()
         self._tools = tools
         self._tools_by_opening_tag = {f"<{name}>": name for name in tools}
@@ -170,7 +170,7 @@ class XmlStream(ThinkTagReader):
         return self._drain_events()
 
     def close(self) -> list[XmlEvent]:
-        """What is left when no more text comes."""
+        """Return the rest at the end of the text."""
         if self._mention_pieces:
             self._close_mention()
         elif self._open_call is not None:
@@ -180,14 +180,14 @@ class XmlStream(ThinkTagReader):
         return self._drain_events()
 
     def get_partial_arguments(self) -> dict[str, Any]:
-        """The arguments so far of the call that is being written."""
+        """Return the arguments so far of the open call."""
         return self._open_call.get_partial_arguments() if self._open_call is not None else {}
 
     def _drain_events(self) -> list[XmlEvent]:
         events, self._events = self._events, []
         return events
 
-    # Each expectation takes text from `pos` and returns where the next one goes on.
+    # Each expectation reads text from `pos` and returns where the next one continues.
 
     def _read_text(self, text: str, pos: int) -> int:
         at, tag = self._tag_matcher.find(text, pos)
@@ -218,8 +218,8 @@ class XmlStream(ThinkTagReader):
         return at + len(tag)
 
     def _read_quoted_text(self, text: str, pos: int) -> int:
-        """In a call in a fence or a call of another format: what it writes may hold fences and
-        tags, which say nothing about the text around it. (In JSON quotation marks do.)"""
+        """Read a call in a fence or in another format: its text may contain fences and tags that do
+        not affect the context. (In JSON, quotation marks do.)"""
         is_quoted = self._quoted_closing_tag != _JSON_CLOSING_TAG
         is_foreign = self._quoted_closing_tag in _FOREIGN_CLOSING_TAGS
         closing_tags = frozenset({self._quoted_closing_tag})
@@ -236,7 +236,8 @@ class XmlStream(ThinkTagReader):
         return at + len(tag)
 
     def _read_mention(self, text: str, pos: int) -> int:
-        """Behind a tool's tag: a parameter or its end makes it a call, words make it a mention."""
+        """Read after a tool's tag: a parameter or its end makes it a call, words make it a
+        mention."""
         tool = self._mentioned_tool
         spellings = list_parameter_spellings(self._tools[tool])
         at, tag = _get_mention_matcher(tool, spellings, self._text_tags).find(text, pos)
@@ -271,7 +272,7 @@ class XmlStream(ThinkTagReader):
         )
 
     def _read_call(self, text: str, pos: int) -> int:
-        """Between parameters."""
+        """Read between parameters."""
         call = self._get_open_call()
         at, tag = call.tag_matcher.find(text, pos)
         if not tag:
@@ -289,7 +290,7 @@ class XmlStream(ThinkTagReader):
         return at + len(tag)
 
     def _read_reasoning_in_call(self, text: str, pos: int) -> int:
-        """In reasoning between parameters: nothing in it counts."""
+        """Read reasoning between parameters, in which nothing counts."""
         at, tag = get_tag_matcher(THINK_CLOSING_TAGS).find(text, pos)
         if not tag:
             self._pending = text[at:]
@@ -321,7 +322,7 @@ class XmlStream(ThinkTagReader):
         return at + len(tag)
 
     def _read_after_body(self, text: str, pos: int) -> int:
-        """Behind a body's closing tag, which may turn out to be part of the body."""
+        """Read after a body's closing tag, which may turn out to be part of the body."""
         call = self._get_open_call()
         at, tag = call.tag_matcher.find(text, pos)
         self._paused_pieces.append(text[pos:at])
@@ -339,7 +340,7 @@ class XmlStream(ThinkTagReader):
     # What the expectations do
 
     def _resume_body(self, call: XmlCall, tag: str, at: int) -> bool:
-        """Whether the tag closes a body that seemed to be over: then it quoted its own end."""
+        """Resume a body if the tag closes it again: then it quoted its own end."""
         body = call.suspended_body
         if body is None or tag != body.value.closing_tag:
             return False
@@ -357,7 +358,7 @@ class XmlStream(ThinkTagReader):
         self._current_reader = self._read_text
 
     def _close_mention(self) -> None:
-        """The text ends behind a tool's tag."""
+        """Close a mention because the text ends after a tool's tag."""
         self._mention_pieces.append(self._pending)
         if "".join(self._mention_pieces[1:]).strip():
             self._emit_mention()
@@ -366,7 +367,7 @@ class XmlStream(ThinkTagReader):
         self._events.append(XmlCallEnded({}, self._mentioned_tool, end_offset=self._fed_length))
 
     def _end_bare_call(self, inner: str, end: int) -> None:
-        """An element in it is an unknown parameter, and no text."""
+        """End a call without parameters, in which elements are unknown parameters, not text."""
         bare_text = "" if _ELEMENT_RE.match(inner) else inner.strip()
         self._emit_delta("{}")
         self._events.append(XmlCallEnded({}, bare_text=bare_text, end_offset=end))
@@ -472,7 +473,7 @@ def _get_mention_matcher(
 
 
 class StrayTagTracker:
-    """What is closed in the text behind calls that ended with a body."""
+    """Tracks closing tags in the text after calls that ended with a body."""
 
     def __init__(self) -> None:
         self.watched_tags: frozenset[str] = frozenset()
@@ -489,7 +490,7 @@ class StrayTagTracker:
         self._reset()
 
     def handle_tag(self, tag: str) -> tuple[str, str] | None:
-        """The tool and the body that were closed once too often, when this tag completes that."""
+        """Handle a tag; return the tool and the body that it closes once too often."""
         name = tag.strip("</>")
         if tag.startswith("`"):
             return None

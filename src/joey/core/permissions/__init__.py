@@ -1,1 +1,1 @@
-"""Permissions: whether a tool call runs, is asked about, or is refused."""
+"""Permissions: whether a tool call is allowed, needs approval, or is refused."""

@@ -1,9 +1,8 @@
 """Argument specifications of programs, and the parser that reads a command line by them.
 
 A specification lists the arguments known to be harmless; all others need approval. So an option
-that was forgotten, that is abbreviated, or that the next version adds, is asked about and not
-carried out. Options that follow links while walking through directories are left out too: the walk
-would leave the workspace.
+that is missing here, abbreviated, or new in the next version needs approval. Options that follow
+links in directories are left out too: they would lead out of the workspace.
 
 In a list of options `-k:` takes a value that may be a path, `-t=` takes a value that is mere text,
 `-a==` takes two such values, and `-n#` takes a number, if one follows: other programs, or other
@@ -67,7 +66,7 @@ class Argument(Struct, frozen=True):
 
     @property
     def is_text_value(self) -> bool:
-        """It is text for the only reason that it follows an option."""
+        """Whether it counts as text only because it follows an option."""
         return self.kind is ArgumentKind.VALUE and self.is_text
 
 
@@ -100,7 +99,7 @@ def _parse_options(text: str) -> _OptionSet:
 
 
 def parse_arguments(words: Words, spec: ProgramSpec) -> list[Argument]:
-    """The words behind the program, as it would understand them."""
+    """Parse the words after the program as it would read them."""
     if spec.text_operands == "all" and not spec.harmless_options:
         return [
             Argument(at, word, ArgumentKind.OPERAND, True) for at, word in enumerate(words) if at
@@ -130,7 +129,7 @@ def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
     settled = False
     for at, word in enumerate(words[1:], start=1):
         if settled:
-            # An operand, whatever it looks like; or an option of what is run by the program.
+            # An operand, whatever it looks like; or an option of the program that this one runs.
             harmless = _is_operand(word) or _is_known_option(word, known, spec)
             kind = ArgumentKind.OPERAND if harmless else ArgumentKind.UNKNOWN_OPTION
             yield Argument(at, word, kind)
@@ -145,7 +144,7 @@ def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
         if takes == "#" and not _QUANTITY_RE.fullmatch(word):
             takes = None
         if takes is not None:
-            # Should the option take none after all, this would be the next one.
+            # If the option takes no value after all, this would be the next one.
             harmless = _is_operand(word) or _is_known_option(word, known, spec)
             kind = ArgumentKind.VALUE if harmless else ArgumentKind.UNKNOWN_OPTION
             yield Argument(at, word, kind, takes in ("=", "=="))
@@ -166,7 +165,8 @@ def _iter_arguments(words: Words, spec: ProgramSpec) -> Iterator[Argument]:
 def _classify_option_value(
     word: str, known: _OptionSet, spec: ProgramSpec
 ) -> tuple[_ValueSpec | None, bool]:
-    """What a known option takes as the next word, and whether this word itself names no file."""
+    """Classify the value that a known option takes from the next word, and whether this word itself
+    names no file."""
     name, separator, _ = word.partition("=")
     if word.startswith("--") or spec.has_single_dash_options:
         takes = known.value_options.get(_spell_option(name, spec))
@@ -196,7 +196,7 @@ def _is_known_option(word: str, known: _OptionSet, spec: ProgramSpec) -> bool:
 
 
 def _spell_option(name: str, spec: ProgramSpec) -> str:
-    """As in the list of the program's options."""
+    """Spell an option as in the program's list of options."""
     return name[1:] if spec.has_single_dash_options and name.startswith("--") else name
 
 
@@ -205,7 +205,7 @@ def _is_operand(word: str) -> bool:
 
 
 def find_argument_concern(name: str, words: Words, granted: int, spec: ProgramSpec) -> str | None:
-    """Why a user should see what follows the first `granted` words, or None."""
+    """Return why the user should review the arguments after the first `granted` words, or None."""
     arguments = parse_arguments(words, spec)
     for argument in arguments:
         if argument.word_index < granted:
@@ -233,15 +233,15 @@ def find_argument_concern(name: str, words: Words, granted: int, spec: ProgramSp
 
 
 def _is_response_file(name: str, argument: Argument) -> bool:
-    """Many programs take `@file` for the arguments in that file; to git it is a revision, and to
-    npm the beginning of a package."""
+    """Whether a word means a file of arguments (`@file`), as in many programs; for git it is a
+    revision, and for npm the beginning of a package name."""
     is_file = argument.kind is ArgumentKind.OPERAND and not argument.is_text
     knows_none = name.startswith("git ") or name in ("bun", "npm", "pnpm", "yarn")
     return is_file and argument.word.startswith("@") and not knows_none
 
 
 def _has_option(option: str, arguments: list[Argument]) -> bool:
-    """Also in a bundle of letters."""
+    """Whether an option is present, also in a bundle of letters."""
     given = [argument.word for argument in arguments if argument.kind is ArgumentKind.OPTION]
     if option in given or len(option) != len("-x"):
         return option in given

@@ -1,8 +1,8 @@
 """Deny rules applied to a command line.
 
-They look through quotes, paths, wrappers, options before a subcommand, and case. About a line that
-is not plain they know less, so they are stricter: where a denied command may be hidden, the user
-is asked.
+They match through quotes, paths, wrappers, options before a subcommand, and case. Lines that are
+not plain can be judged less exactly, so the rules are stricter: where a denied command may be
+hidden, the user is asked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DenyRuleChecker(Struct, frozen=True):
     deny_rules: CommandRules
 
     def check_plain(self, line: str, commands: tuple[Words, ...]) -> Deny | Ask | None:
-        """About a line that both readers understand."""
+        """Check a line that both parsers understand."""
         if not self.deny_rules:
             return None
         doubt: Ask | None = _check_piped_input(line)
@@ -63,7 +63,8 @@ class DenyRuleChecker(Struct, frozen=True):
         )
 
     def _check_mentions_with_runner(self, commands: tuple[Words, ...]) -> Ask | None:
-        """What one command only prints, another one may keep, and a third one run."""
+        """Check a line with words that one command prints, another may store, and a third may
+        run."""
         if not any(_can_start_program(words) for words in commands):
             return None
         for words in commands:
@@ -74,7 +75,7 @@ class DenyRuleChecker(Struct, frozen=True):
         return None
 
     def check_non_plain(self, line: str) -> Deny | Ask | None:
-        """About a line that is not plain."""
+        """Check a line that is not plain."""
         if not self.deny_rules:
             return None
         commands = (
@@ -101,7 +102,7 @@ class DenyRuleChecker(Struct, frozen=True):
         return _check_piped_input(line) or self._check_hidden_code(line, commands)
 
     def check_evaluated_code(self, line: str) -> Ask | None:
-        """About code that the line computes."""
+        """Check code that the line computes."""
         found = hidden_code.find_evaluated_code(line) if self.deny_rules else None
         if found is None:
             return None
@@ -119,7 +120,7 @@ class DenyRuleChecker(Struct, frozen=True):
         return None
 
     def _check_hidden_code(self, line: str, commands: tuple[Words, ...]) -> Ask | None:
-        """About what the line brings along, and does not name."""
+        """Check code that the line brings along without naming it."""
         bare = split_possible_commands(strip_quotes_and_redirections(line))
         cut = tuple(filter(None, map(_skip_to_program, bare)))
         if (created := hidden_code.find_created_program(line, cut)) is not None:
@@ -136,7 +137,7 @@ class DenyRuleChecker(Struct, frozen=True):
         return None
 
     def _check_command(self, words: Words) -> Deny | Ask | None:
-        """About one command, by all rules; a refusal counts more than a doubt."""
+        """Check one command against all rules; a certain match beats a possible one."""
         compared = normalize_command(words)
         rest = split_words_into_parts(strip_quotes(compared[1:]))
         started = _find_started_commands(compared)
@@ -159,13 +160,13 @@ class DenyRuleChecker(Struct, frozen=True):
             mentions = rest if outranked else (*split_words_into_parts(compared[:1]), *rest)
             if doubt or not rule.has_mention_in(mentions):
                 continue
-            # It may be run by the program, unless that is known to read.
+            # The program may run it, unless it is known to only read.
             if not programs.is_read_only(words, 1) or programs.find_concern(words, 1):
                 doubt = _doubt(ReasonKind.MENTIONS_DENIED, rule, compared)
         return doubt
 
     def _check_inner_command_lines(self, words: Words) -> Deny | Ask | None:
-        """About arguments that another shell may read as a line of its own."""
+        """Check arguments that another shell may parse as a command line."""
         doubt: Ask | None = None
         for text in hidden_code.find_inner_command_lines(words):
             found = self.check_non_plain(text)
@@ -176,15 +177,15 @@ class DenyRuleChecker(Struct, frozen=True):
 
 
 def _has_rule_prefix(compared: Words, rule: CommandRule, allowed: CommandRule | None) -> bool:
-    """To Roo Code rules are the beginning of a line: its `rm` denies `rmdir` too, unless a longer
-    rule allows that."""
+    """Whether a rule matches as a prefix, as in Roo Code: there `rm` denies `rmdir` too, unless a
+    longer rule allows that."""
     beginning = " ".join(rule.text.casefold().split())
     is_longer = allowed is not None and len(allowed.text) > len(beginning)
     return not is_longer and " ".join(compared).startswith(beginning)
 
 
 def _find_started_commands(words: Words) -> list[Words]:
-    """The arguments that are run as commands, as the words in them."""
+    """Find the arguments that are run as commands, split into words."""
     name = words[0].rstrip(programs.VERSION_CHARACTERS) or words[0]
     if name in programs.COMMAND_RUNNERS or words[0] in programs.COMMAND_RUNNERS:
         return [
@@ -210,7 +211,7 @@ def _can_start_program(words: Words) -> bool:
 
 
 def _check_piped_input(line: str) -> Ask | None:
-    """Text that is made while the line runs may name what is denied."""
+    """Check generated input, which may contain denied commands."""
     for words in find_pipe_receivers(line):
         program = _skip_to_program(words)
         if program and programs.can_execute_input(program):
@@ -219,10 +220,10 @@ def _check_piped_input(line: str) -> Ask | None:
 
 
 def _has_computed_program(words: Words) -> bool:
-    """Would the shell compute the name of what it runs?"""
+    """Whether the shell would compute the name of a program."""
     program = _skip_to_program(words)
     if program and program[0].startswith("-"):
-        program = program[1:]  # the line was cut within a command: `-exec`
+        program = program[1:]  # the line was split within a command: `-exec`
     if not program or program[0] == "[":
         return False
     name = programs.normalize_program_name(program[0])
@@ -241,7 +242,7 @@ def _has_computed_program(words: Words) -> bool:
 
 
 def _skip_to_program(words: Words) -> Words:
-    """A piece of a line from the name of its program on."""
+    """Skip to the name of the program in a part of a line."""
     at = 0
     while at < len(words) and (words[at] in RESERVED_WORDS or _ASSIGNMENT_RE.match(words[at])):
         at += 1
@@ -249,7 +250,7 @@ def _skip_to_program(words: Words) -> Words:
 
 
 def _match_started_command(words: Words, denied: Words) -> DenyMatch:
-    """Whether what is denied is among the words that are run."""
+    """Find a denied command among the words that are run."""
     if not denied:
         return DenyMatch.NONE
     positions = [at for at, word in enumerate(words) if word.startswith(denied[0])]

@@ -1,4 +1,4 @@
-"""The programs that a command line starts, as a list for the user who decides about it.
+"""The programs that a command line starts, as a list for the user who approves it.
 
 Inner lines (`bash -c '…'`), substitutions and the bodies of loops are looked into. Of a line that
 is too long or cannot be parsed, every word that might be a program is listed: rather too many than
@@ -30,8 +30,8 @@ _NON_ASCII_RE = compile_regex(r"[^\x00-\x7f…]")
 
 
 def list_programs(line: str) -> tuple[str, ...]:
-    """In the order of the line, each once. A command that runs another one is listed with its words
-    (`sudo -u root rm`); letters that only look like ASCII are named."""
+    """List the programs in the order of the line, each once. A command that runs another one is
+    listed with its words (`sudo -u root rm`); letters that only look like ASCII are named."""
     names = dict.fromkeys(_format_program(words) for words in _iter_commands(line, 0))
     return tuple(filter(None, names))[:MAX_PROGRAMS]
 

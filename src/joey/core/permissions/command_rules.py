@@ -1,9 +1,8 @@
 """Command rules, and how they match the words of a command.
 
-Allow rules match word by word. Deny rules match a command however it is spelled: options may stand
-anywhere, be bundled or taken apart, and have a long name besides a short one; programs may carry
-their version, or their first argument in their name. A certain match is refused, a possible one is
-asked.
+Allow rules match word by word. Deny rules match a command in any spelling: options may be anywhere,
+bundled or separate, short or long; the name of a program may include its version or its first
+argument. A certain match is refused, a possible one needs approval.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def parse_allow_rules(texts: tuple[str, ...]) -> CommandRules:
 
 @lru_cache(maxsize=32)
 def parse_deny_rules(texts: tuple[str, ...]) -> CommandRules:
-    """Rules however they are written; `*`, which fits everything, has no words."""
+    """Parse rules in any notation; `*`, which matches everything, has no words."""
     found: list[CommandRule] = []
     for text in filter(str.strip, texts):
         plain = tuple(word for word in text.split() if word != ALLOW_ALL_RULE)
@@ -53,7 +52,7 @@ def parse_deny_rules(texts: tuple[str, ...]) -> CommandRules:
 
 
 def find_longest_match(words: Words, allowing: CommandRules) -> CommandRule | None:
-    # Where no user looks, `git --no-pager log` is `git log`.
+    # Without a terminal, `git --no-pager log` is `git log`.
     shown = ("git", *words[2:]) if words[:2] == ("git", "--no-pager") else words
     fitting = (
         rule
@@ -65,20 +64,21 @@ def find_longest_match(words: Words, allowing: CommandRules) -> CommandRule | No
 
 
 def normalize_command(words: Words) -> Words:
-    """Words as deny rules compare them: the program without its folder, all in lower case."""
+    """Normalize words for deny rules: the program without its directory, all in lower case."""
     if not words:
         return ()
     return (normalize_program_name(words[0]), *(word.casefold() for word in words[1:]))
 
 
 def _parse_allow_rule(rule: str) -> Words:
-    """No words when the rule is not one plain command: such a rule fits nothing."""
+    """Parse an allow rule; a rule that is not one plain command has no words and matches
+    nothing."""
     commands = parse_plain_commands(rule)
     return commands[0] if commands is not None and len(commands) == 1 else ()
 
 
 def _parse_aliases(text: str) -> dict[str, str]:
-    """From lines of a name and those that mean the same."""
+    """Parse lines with a name and its synonyms."""
     rows = (line.split() for line in text.strip().splitlines())
     return {other: name for name, *others in rows for other in others}
 
@@ -114,7 +114,7 @@ class DenyMatch(IntEnum):
 
 
 def match_deny_rule(words: Words, denied: Words) -> DenyMatch:
-    """Both as `normalize_command` gives them."""
+    """Match words, both from `normalize_command`."""
     if not denied or words[: len(denied)] == denied:
         return DenyMatch.CERTAIN
     words = _normalize_program_spelling(words, denied)
@@ -128,14 +128,14 @@ def match_deny_rule(words: Words, denied: Words) -> DenyMatch:
     if denied in (("git", "push", "--force"), ("git", "push", "-f")) and any(
         word.startswith("+") for word in words
     ):
-        options = ()  # To git, `+main` is `main` with force.
+        options = ()  # For git, `+main` is `main` with force.
     given = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
     matches = (_match_option(option, given) for option in options)
     return min((_match_operands(words, named), *matches))
 
 
 def _normalize_program_spelling(words: Words, denied: Words) -> Words:
-    """`pip3.11` as `pip`, and `git-push` as `git push`."""
+    """Normalize `pip3.11` to `pip`, and `git-push` to `git push`."""
     if not words:
         return ()
     name, denied_program = words[0], denied[0]
@@ -148,7 +148,7 @@ def _normalize_program_spelling(words: Words, denied: Words) -> Words:
 
 
 def _match_operands(words: Words, denied_operands: Words) -> DenyMatch:
-    """Whether the words follow each other; options may stand between them, with values."""
+    """Whether the words follow each other; options with values may be between them."""
     found = DenyMatch.CERTAIN
     at = 1
     for name in denied_operands:
@@ -160,7 +160,7 @@ def _match_operands(words: Words, denied_operands: Words) -> DenyMatch:
         if at == len(words):
             return DenyMatch.NONE
         if words[at] != name:
-            # Some programs understand the beginning of a word.
+            # Some programs accept abbreviated words.
             if not name.startswith(words[at]):
                 return DenyMatch.NONE
             found = DenyMatch.POSSIBLE

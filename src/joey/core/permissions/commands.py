@@ -1,10 +1,10 @@
 """The decision whether a command line may run without approval.
 
-Rules are words: `git status` allows `git status` and `git status --short`, not `gitx` and not
-`git statusx`. A line is allowed when it is plain (see `shell`), each of its commands fits an
-allow rule, and the arguments beyond the rule raise no concern (see `programs`). The rule `*`
-allows any line. Deny rules win unless a longer allow rule fits the same command; they look
-through quotes, paths, wrappers and case, and where they cannot be sure they ask.
+Rules are words: `git status` allows `git status` and `git status --short`, not `gitx` and not `git
+statusx`. A line is allowed if it is plain (see `shell`), each of its commands matches an allow
+rule, and the arguments beyond the rule raise no concern (see `programs`). The rule `*` allows any
+line. Deny rules win unless a longer allow rule matches the same command; they match through quotes,
+paths, wrappers and case, and where a match is uncertain, the user is asked.
 
 A line that is allowed here is allowed by one parser; `policy` asks for a second one.
 
@@ -44,7 +44,7 @@ MAX_COMMAND_CHARS = 16_384
 
 
 class GrantedCommand(Struct, frozen=True):
-    """A command of a plain line, and how many of its words its rule names."""
+    """A command of a plain line, and how many of its words its rule covers."""
 
     joint: str
     words: Words
@@ -59,8 +59,8 @@ def judge_command(
     denied: Sequence[str],
     inside_paths: frozenset[str] | None = None,
 ) -> Decision:
-    """Allow it by a rule, refuse it by a rule, or say why a user has to decide. `inside_paths` are
-    known to name nothing outside the workspace; None where nobody has looked at the files."""
+    """Allow a command by a rule, refuse it by a rule, or say why a user has to decide.
+    `inside_paths` are known to be in the workspace; None if the files were not checked."""
     if not command.strip():
         return Ask.because(ReasonKind.EMPTY_COMMAND)
     refusing = parse_deny_rules(tuple(denied))
@@ -88,7 +88,8 @@ def judge_command(
 
 
 def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[GrantedCommand, ...]:
-    """The commands of a plain line; else nothing, also for a line that is too long to be judged."""
+    """Count the granted words of each command in a plain line; None for other lines, and for one
+    that is too long to judge."""
     if len(command) > MAX_COMMAND_CHARS:
         return ()
     allowing = parse_allow_rules(tuple(allowed))
@@ -101,8 +102,8 @@ def count_granted_words(command: str, allowed: Sequence[str]) -> tuple[GrantedCo
 def _match_rules(
     chain: CommandChain, allowing: CommandRules
 ) -> Iterator[tuple[str, Words, CommandRule | None, Words]]:
-    """Each command with what joins it to the one before, its rule, and the `find` that names its
-    files: a reader that `xargs` runs on those takes the place of `xargs`, if that has a rule."""
+    """Match each command to its rule, with the operator before it and the `find` that names its
+    files: a reader that `xargs` runs on those replaces `xargs`, if that has a rule."""
     before: Words = ()
     for joint, words in chain:
         rule = find_longest_match(words, allowing)
@@ -138,14 +139,15 @@ _NO_RULE_PROGRAMS = programs.COMMAND_RUNNERS | programs.SHELL_STATE_BUILTINS
 
 
 def build_narrowest_rule(command: str) -> str | None:
-    """The rule whose words are exactly those of one plain command; None when no rule can say it."""
+    """Build the rule with exactly the words of one plain command; None if no rule can express
+    it."""
     rules = build_narrowest_rules(command)
     return rules[0] if rules is not None and len(rules) == 1 else None
 
 
 def build_narrowest_rules(command: str) -> tuple[str, ...] | None:
-    """The same for each command of a plain line; None when a rule is missing for any of them: one
-    for a command that runs others would say nothing about what it runs later."""
+    """Build the rule for each command of a plain line; None if any has none: a rule for a command
+    that runs others would not cover what it runs later."""
     commands = parse_plain_commands(command)
     if not commands or any(words[0] in _NO_RULE_PROGRAMS for words in commands):
         return None
@@ -154,7 +156,7 @@ def build_narrowest_rules(command: str) -> tuple[str, ...] | None:
 
 
 def quote_words(words: Words) -> str:
-    """The words as a line that holds just them."""
+    """Quote the words as a command line."""
     return " ".join(word if _PLAIN_WORD_RE.fullmatch(word) else quote(word) for word in words)
 
 
@@ -198,7 +200,7 @@ _MAX_EXCERPT_CHARS = 40
 
 
 def describe_unsupported_syntax(line: str) -> str:
-    """The first syntax that rules cannot judge: "a pattern (`*.py`)"."""
+    """Describe the first syntax that rules cannot judge: "a pattern (`*.py`)"."""
     for first in _FIRST_WORD_RE.findall(line):
         if first in RESERVED_WORDS or first == "[":
             return f"a keyword of the shell (`{first}`)"
@@ -209,7 +211,7 @@ def describe_unsupported_syntax(line: str) -> str:
 
 
 def _extract_word_at(line: str, at: int) -> str:
-    """The word that a sign stands in; where to, for one that stands alone."""
+    """Return the word around a character; for one between words, the words up to the next one."""
     start = max(line.rfind(each, 0, at) for each in ' \t\n;"') + 1
     found = _SYNTAX_EXCERPT_RE.match(line, start)
     excerpt = found[0] if found else line[at]

@@ -1,8 +1,8 @@
-"""Git commands: what a rule covers, which only read, which run a program of the caller's choice.
+"""Git commands: what a rule covers, which only read, which run a program chosen by the caller.
 
-A rule that names git alone covers reading: history, differences, names. Commands that change the
-repository, the working tree or other machines need a rule that names the subcommand. Beyond that
-the options must be known: many of git's run a program or write a file.
+A rule that only names git covers reading: history, differences, names. Commands that change the
+repository, the working tree or other machines need a rule that names the subcommand. In addition,
+options must be known: many of git's options run a program or write a file.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ _SIGNATURE_FORMAT_RE = "%(G|[(]signature)"
 
 
 def find_program_running_argument(words: Words) -> str | None:
-    """The word of a git command that makes it run a program of the caller's choice, or None."""
+    """Find the word of a git command that makes it run a program chosen by the caller, or None."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         takes_next = words[at] in _GLOBAL_OPTIONS_WITH_VALUE
@@ -182,7 +182,7 @@ def find_program_running_argument(words: Words) -> str | None:
 
 
 def find_git_concern(words: Words, granted: int) -> str | None:
-    """Why a user should see the words of a git command beyond its rule, or None."""
+    """Return why the user should review the words of a git command beyond its rule, or None."""
     at = find_subcommand_index(words)
     for word in words[granted:at]:
         if word not in _HARMLESS_GLOBAL_OPTIONS:
@@ -198,7 +198,8 @@ def find_git_concern(words: Words, granted: int) -> str | None:
 
 
 def _find_config_concern(words: Words, granted: int) -> str | None:
-    """Settings may name programs that git runs, and a rule for `git config` names none of them."""
+    """Find a concern about settings: they may name programs that git runs, and a rule for `git
+    config` covers none of them."""
     if _find_write_concern("config", words[1:]) is None:
         return None
     operands = [at for at, word in enumerate(words) if at and not word.startswith("-")]
@@ -209,13 +210,13 @@ def _find_config_concern(words: Words, granted: int) -> str | None:
 
 
 def find_subcommand_index(words: Words) -> int:
-    """Where the subcommand stands; behind all words when there is none."""
+    """Find the index of the subcommand; the number of words if there is none."""
     positions = (at for at in range(1, len(words)) if not words[at].startswith("-"))
     return next(positions, len(words))
 
 
 def is_read_only_git(words: Words) -> bool:
-    """Whether a git command leaves everything as it is."""
+    """Whether a git command changes nothing."""
     rest = tuple(word for word in words[1:] if word not in _HARMLESS_GLOBAL_OPTIONS)
     return bool(rest) and _find_write_concern(rest[0], rest[1:]) is None
 

@@ -1,7 +1,7 @@
-"""Rules that users added with their answers: how far they go, who added them, what they allow.
+"""Rules that users added with their answers: their scope, who added them, what they allow.
 
-They lie over the settings of a task and never wake up rules of the settings that are switched off:
-where `alwaysAllowExecute` is off, the added rules for commands count alone.
+They are added to a task's settings but never activate rules of the settings that are switched off:
+if `alwaysAllowExecute` is off, only the added rules for commands apply.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GrantedRule(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def select_persistent_rules(rules: Sequence[GrantedRule]) -> list[PersistentRule]:
-    """Those about commands and MCP tools."""
+    """Select the rules about commands and MCP tools."""
     return [
         PersistentRule(rule.setting, rule.text)
         for rule in rules
@@ -46,7 +46,7 @@ def select_persistent_rules(rules: Sequence[GrantedRule]) -> list[PersistentRule
 
 
 def remove_rules(settings: Settings, revoked: Collection[tuple[RuleSetting, str]]) -> Settings:
-    """The settings without these rules."""
+    """Return the settings without these rules."""
     if not revoked:
         return settings
     return structs.replace(
@@ -65,6 +65,6 @@ def _drop(
 
 
 def apply_level(settings: Settings, level: ApprovalLevel) -> Settings:
-    """The settings with what a user allows for a session. Where everything is asked
-    (`autoApprovalEnabled` is off, `-a`), everything still is. Edits are not among the settings."""
+    """Apply the permissions that a user grants for a session. If everything needs approval
+    (`autoApprovalEnabled` is off, `-a`), it still does. Edits are not part of the settings."""
     return allow_everything(settings) if level is ApprovalLevel.ALL else settings

@@ -1,13 +1,12 @@
-"""Code that a command line brings along or computes, hidden from deny rules.
+"""Code that a command line contains or computes, hidden from deny rules.
 
 The effect of the project's own programs is not examined (`npm test`, `./build`). But code,
-settings, files and names that the line itself brings along are a way around the rules, and reading
-the line does not tell their effect.
+settings, files and names in the line itself are a way around the rules, and their effect cannot be
+determined from the line.
 
 The shell evaluates data in more places than `eval`: `${x@P}` expands a value like a prompt, and
-arithmetic runs the commands in a subscript, wherever the value comes from. Programs that are named
-by a value, variables by which programs choose the programs they run, and code that is passed to
-another shell are found too.
+arithmetic runs the commands in a subscript, wherever the value comes from. Programs named by a
+value, variables that choose which programs are run, and code passed to another shell are found too.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ _ENV_SPLIT_STRING_OPTION_RE = compile_regex(r"-[A-Za-z0-9]*S.*|--sp?l?i?t?-?s?t?
 
 
 class EvaluationKind(Enum):
-    """What evaluates, as the reason of a question."""
+    """The kind of evaluation, given as the reason for approval."""
 
     ARITHMETIC = "evaluates a value as arithmetic"
     BUILTIN = "evaluates its arguments"
@@ -91,7 +90,7 @@ class EvaluatedCode(Struct, frozen=True):
 
 
 def find_evaluated_code(line: str) -> EvaluatedCode | None:
-    """The first piece of a line that may evaluate data as code."""
+    """Find the first part of a line that may evaluate data as code."""
     return next(_iter_evaluated_code(line, None, 0), None)
 
 
@@ -183,7 +182,7 @@ def _iter_code_in_command(
 def _iter_code_for_inner_shells(
     script: ShellScript, values: shell_values.VariableValues, depth: int
 ) -> Iterator[EvaluatedCode]:
-    """In what is given to other shells, as an argument or as input."""
+    """Iterate over code given to other shells, as an argument or as input."""
     given: dict[str, frozenset[str]] = {}
     for command in script.commands:
         lines = _list_inner_command_lines(command)
@@ -209,13 +208,13 @@ def _iter_code_for_inner_shells(
         if shells & _NON_BASH_SHELLS and parse_plain_chain(text) is None:
             yield _build_evaluated_code(EvaluationKind.INNER_SHELL_CODE, text)
         for found in _iter_evaluated_code(text, values, depth + 1):
-            # To a program that is no shell it may be a pattern or a sentence.
+            # For a program other than a shell it may be a pattern or a sentence.
             if found.kind is not EvaluationKind.UNSUPPORTED_SYNTAX or shells:
                 yield found
 
 
 def _list_inner_command_lines(command: SimpleCommand) -> list[str]:
-    """The arguments that another shell reads as a line."""
+    """List the arguments that another shell parses as a command line."""
     words = tuple(word.text for word in command.words)
     if _get_program_name(command) == "git" and EXEC_ARGUMENTS_BY_PROGRAM["git"].intersection(words):
         return [*words[1:]]
@@ -275,7 +274,7 @@ _BUILTIN_GIT_SUBCOMMANDS = parse_word_set(
 
 
 def find_inner_command_lines(words: Words) -> list[str]:
-    """Arguments that another shell may read as a line of its own."""
+    """Find arguments that another shell may parse as a command line."""
     name = normalize_program_name(words[0])
     starters = EXEC_ARGUMENTS_BY_PROGRAM.get(name, frozenset())
     started = (normalize_program_name(after) for word, after in pairwise(words) if word in starters)
@@ -285,7 +284,7 @@ def find_inner_command_lines(words: Words) -> list[str]:
 
 
 def find_code_concern(words: Words) -> str | None:
-    """About code that the command has among its arguments."""
+    """Find a concern about code in the command's arguments."""
     name = normalize_program_name(words[0])
     if name in _SED_PROGRAMS | _AWK_PROGRAMS:
         runs, is_harmless = _AWK_EXECUTE_RE, is_harmless_awk
@@ -304,7 +303,8 @@ def find_code_concern(words: Words) -> str | None:
 
 
 def find_git_alias_or_setting_concern(words: Words) -> str | None:
-    """About a git command of which settings say what it does: an alias, or one given with it."""
+    """Find a concern about a git command that settings determine: an alias, or a setting on the
+    line."""
     if normalize_program_name(words[0]) != "git":
         return None
     at = 1
@@ -323,15 +323,15 @@ def find_git_alias_or_setting_concern(words: Words) -> str | None:
 
 
 def find_created_program(line: str, commands: Sequence[Words]) -> str | None:
-    """What the line seems to make, or is fed from a file, and runs; `commands` are without what
-    goes to files or comes from them."""
+    """Find a program that the line seems to create, or feed from a file, and runs; `commands` are
+    without redirections."""
     created = {_get_basename(target) for target in _OUTPUT_REDIRECTION_RE.findall(line)}
     makers = [
         words for words in commands if normalize_program_name(words[0]) in _FILE_CREATING_PROGRAMS
     ]
     created.update(_get_basename(word) for words in makers for word in words[1:])
     if makers and _COMMAND_SUBSTITUTION_RE.search(line):
-        # The words behind what is computed stand alone.
+        # The words after a computed part are separate.
         created.update(words[0] for words in commands if len(words) == 1)
     for words in commands:
         name = normalize_program_name(words[0])

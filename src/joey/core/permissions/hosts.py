@@ -1,10 +1,10 @@
 """The hosts that a sandboxed command may reach.
 
-`packages.example` is that host alone, `*.mirror.example` all below that name and not the name
-itself, and `localhost:8080` one port of it; without a port 80 and 443 are meant. Addresses are
-reached only if they are listed as such. Ambiguous entries are rejected, in the list as in a
-request, and so are names without a dot, which are slips of words such as `off`. The entry
-`registries` stands for the hosts that package managers and git remotes are configured with.
+`packages.example` is only that host, `*.mirror.example` all hosts below that name but not the name
+itself, and `localhost:8080` a single port; without a port, 80 and 443 are meant. IP addresses are
+reachable only if they are listed. Ambiguous entries are rejected, in the list and in requests, and
+so are names without a dot, which are typically misspelt values such as `off`. The entry
+`registries` means the hosts that package managers and git remotes are configured with.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ class AllowedHost(Struct, frozen=True):
     """All hosts below the name, and not the name itself."""
 
     def allows(self, name: str, port: int) -> bool:
-        """`name` is one that `normalize_host` has given."""
+        """Whether a host is allowed; `name` is from `normalize_host`."""
         ports = WEB_PORTS if self.port is None else (self.port,)
         return self.matches_name(name) and port in ports
 
     def matches_name(self, name: str) -> bool:
-        """Whatever the port."""
+        """Whether the name matches, with any port."""
         return name.endswith(f".{self.name}") if self.is_wildcard else name == self.name
 
     @property
     def is_local_or_address(self) -> bool:
-        """The user means this machine, or an address, and not a name that leads wherever its
-        owner wants."""
+        """Whether the entry means this machine or an IP address, rather than a name that its owner
+        can point anywhere."""
         return not self.is_wildcard and (
             is_local_name(self.name) or parse_address(self.name) is not None
         )
 
     def covers(self, entry: AllowedHost) -> bool:
-        """Whether all that another entry allows is allowed by this one."""
+        """Whether this entry allows everything that another one allows."""
         if self.port is not None and self.port != entry.port:
             return False
         if self.port is None and entry.port not in (None, *WEB_PORTS):
@@ -66,7 +66,7 @@ class AllowedHost(Struct, frozen=True):
 
 
 class NetworkOrigin(Struct, frozen=True):
-    """Where a task has its network setting from, and how far it may go."""
+    """Where a task's network setting comes from, and its limits."""
 
     user_setting: NetworkSetting | None = None
     """The one in the user's file when the task's was chosen; None: when the task was opened."""
@@ -77,7 +77,7 @@ class NetworkOrigin(Struct, frozen=True):
 
 
 class CommandNetwork(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What a command may reach, and what a user may add with the answer."""
+    """The hosts that a command may reach, and those that a user may add with the answer."""
 
     setting: NetworkSetting = "off"
     """That of the command, with the registries as hosts: `off`, `all` or a list."""
@@ -92,7 +92,7 @@ class CommandNetwork(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 def parse_host(entry: str) -> AllowedHost:
-    """An entry of `sandboxNetwork`. Raises ValueError: with what is wrong about it."""
+    """Parse an entry of `sandboxNetwork`. Raises ValueError, which names the problem."""
     shown = f"`{entry[:80]}` in `sandboxNetwork`"
     if "/" in entry or "@" in entry:
         raise ValueError(
@@ -120,7 +120,7 @@ def parse_host(entry: str) -> AllowedHost:
 
 
 def check_network(setting: NetworkSetting) -> None:
-    """Raises ValueError: with what is wrong about it."""
+    """Check a network setting. Raises ValueError, which names the problem."""
     if isinstance(setting, str):
         if setting not in ("off", REGISTRIES, "all"):
             raise ValueError(
@@ -133,20 +133,20 @@ def check_network(setting: NetworkSetting) -> None:
 
 
 def list_entries(setting: NetworkSetting) -> tuple[str, ...]:
-    """The entries of a setting that is neither `off` nor `all`, which have none."""
+    """List the entries of a setting other than `off` and `all`, which have none."""
     if setting == REGISTRIES:
         return (REGISTRIES,)
     return () if isinstance(setting, str) else setting
 
 
 def join_entries(entries: Iterable[str]) -> NetworkSetting:
-    """The setting that has these entries, each once."""
+    """Join entries into a setting, each once."""
     unique = tuple(dict.fromkeys(entries))
     return REGISTRIES if unique == (REGISTRIES,) else unique or "off"
 
 
 def add_host(setting: NetworkSetting, host: str) -> NetworkSetting:
-    """The setting with one more host; `all` has every one."""
+    """Add a host to the setting; `all` includes every host."""
     return setting if setting == "all" else join_entries((*list_entries(setting), host))
 
 
@@ -156,7 +156,7 @@ def format_network(setting: NetworkSetting) -> str:
 
 
 def intersect_hosts(own: NetworkSetting, restriction: NetworkSetting) -> NetworkSetting:
-    """What both allow. `registries` and a host have nothing in common: what the registries are is
+    """Return what both allow. `registries` and a host have nothing in common: the registries are
     known only when a command runs."""
     if own == "off" or restriction == "off":
         return "off"
@@ -177,7 +177,8 @@ def _covers(entry: str, other: str) -> bool:
 
 
 def split_port(text: str) -> tuple[str, int | None]:
-    """A host and its port; a port that is none stays with the host, which then is none either."""
+    """Split a host from its port; an invalid port stays with the host, which is then invalid
+    too."""
     name, colon, port = text.rpartition(":")
     if not colon or (":" in name and not name.endswith("]")):
         return text, None
@@ -187,7 +188,7 @@ def split_port(text: str) -> tuple[str, int | None]:
 
 
 def normalize_host(text: str) -> str | None:
-    """The one spelling of a host; None when it is none, or could be taken for another."""
+    """Normalize a host; None if it is invalid or ambiguous."""
     if text.startswith("[") and text.endswith("]"):
         found = parse_address(text[1:-1])
         return str(found) if found is not None and found.version == 6 else None
@@ -206,14 +207,14 @@ def normalize_host(text: str) -> str | None:
     if len(name) > 253 or not all(_HOST_LABEL_RE.fullmatch(label) for label in labels):
         return None
     if _NUMERIC_LABEL_RE.fullmatch(labels[-1]):
-        # Resolvers also take `127.1` and `0x7f000001` for addresses.
+        # Resolvers also read `127.1` and `0x7f000001` as addresses.
         found = parse_address(name)
         return str(found) if found is not None and found.version == 4 else None
     return name
 
 
 def parse_address(text: str) -> IpAddress | None:
-    from ipaddress import ip_address  # whoever starts joey need not wait for it
+    from ipaddress import ip_address  # not needed at startup
 
     try:
         found = ip_address(text)
@@ -229,7 +230,8 @@ def is_local_name(name: str) -> bool:
 
 
 def is_public_address(address: IpAddress) -> bool:
-    """Neither this machine nor a net of somebody's own, nor where clouds tell their secrets."""
+    """Whether an address is public: not this machine, a private network, or a cloud's metadata
+    service."""
     from ipaddress import IPv4Address
 
     if address.version == 6:

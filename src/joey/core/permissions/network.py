@@ -1,9 +1,9 @@
 """Network access of commands: the state of an approval, the hosts of a command line, grants.
 
-A host is offered to a user as "always allow" only if the command names it in a way that every
-program reads alike, and if the label shows all of it: a public name, in its ASCII form, with its
-port unless that is a usual one. What a program then reaches is decided by the proxy, by name, for
-every connection; so neither a redirect nor a proxy option makes an offered host mean another.
+A user is offered to always allow a host only if every program reads the command's spelling of it
+alike, and if the label shows all of it: a public name, in its ASCII form, with its port unless that
+is a usual one. The proxy decides about every connection by name, so neither a redirect nor a proxy
+option can make an offered host mean another.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ path."""
 
 
 def find_command_hosts(command: str, registries: Sequence[RegistryHost]) -> tuple[str, ...]:
-    """Hosts that a command line is going to reach, as far as its words say so; none of a line that
-    is more than plain words."""
+    """Find the hosts that a command line will reach, as far as its words show; empty for a line
+    that is not plain."""
     chain = parse_plain_chain(command)
     if chain is None:
         return ()
@@ -79,7 +79,7 @@ def find_command_hosts(command: str, registries: Sequence[RegistryHost]) -> tupl
 
 
 def is_registry_command(command: str) -> bool:
-    """Whether a program of the line uses registries or git remotes, so that they matter."""
+    """Whether a program of the line uses registries or git remotes."""
     chain = parse_plain_chain(command)
     return chain is not None and any(_find_family(words) is not None for _, words in chain)
 
@@ -96,7 +96,7 @@ def _find_family(words: Sequence[str]) -> RegistryFamily | None:
 
 
 def parse_url_host(word: str) -> str | None:
-    """The host of an address, as an entry of a list; None unless the word is a plain address."""
+    """Parse the host of a URL as a list entry; None unless the word is a plain URL."""
     match = _PLAIN_URL_RE.fullmatch(word)
     if match is None or "@" in match[0] or (name := normalize_host(match[1])) is None:
         return None
@@ -105,7 +105,7 @@ def parse_url_host(word: str) -> str | None:
 
 
 def select_offered_hosts(setting: NetworkSetting, hosts: Iterable[str]) -> tuple[str, ...]:
-    """Those of the hosts that a user may be offered to allow for good."""
+    """Select the hosts that a user may be offered to always allow."""
     allowed = [parse_host(each) for each in list_entries(setting) if each != REGISTRIES]
     offered = []
     for entry in dict.fromkeys(hosts):
@@ -120,7 +120,7 @@ def select_offered_hosts(setting: NetworkSetting, hosts: Iterable[str]) -> tuple
 def expand_registries(
     setting: NetworkSetting, registries: Iterable[RegistryHost]
 ) -> NetworkSetting:
-    """The setting with the hosts that `registries` stands for in its place."""
+    """Return the setting with `registries` replaced by the hosts that it means."""
     entries = list_entries(setting)
     if REGISTRIES not in entries:
         return setting

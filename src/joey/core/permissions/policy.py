@@ -1,18 +1,17 @@
 """The permission policy: claims of tool calls, decisions about them, rules of "always" answers.
 
 Every claim of a call is judged by the settings, and the strictest decision counts. A claim that no
-rule covers is asked. Paths hidden by `.rooignore` and commands named by a deny rule are refused
-whatever else is allowed. A rule that fails with an error has not allowed anything: the error is a
+rule covers needs approval. Paths hidden by `.rooignore` and commands named by a deny rule are
+refused whatever else is allowed. A rule that fails with an error allows nothing: the error is a
 reason to ask.
 
-A command line that the rules would allow is parsed once more by a full grammar of the shell, from
-another author. Where the two parsers differ in a single word, or the second one sees anything but
-plain words, fails, or is not available, the user decides: no bug in one parser is enough to allow
-a command.
+A command line that the rules would allow is also parsed by an independent parser with a full shell
+grammar. If the two differ in a single word, or the second one finds anything but plain words,
+fails, or is not available, the user decides: a bug in one parser is not enough to allow a command.
 
 The rule that an "always" answer adds is made from the claims of the call, never from any message;
-it is the narrowest possible, and it is offered only where adding it allows that call and nothing
-else. For files it is the permission to edit those of the workspace, and it ends with the task.
+it is the narrowest possible, and is offered only if it allows that call and nothing else. For files
+it is the permission to edit those of the workspace, and it ends with the task.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ FILTERING_LEVELS: frozenset[SandboxStatus] = frozenset(("full",))
 
 
 class Claim(Struct, frozen=True):
-    """One thing that a call is going to do, stated before it does it."""
+    """One effect of a call, stated before it runs."""
 
     access: Access
     path: ResolvedPath | None = None
@@ -67,7 +66,7 @@ READING_RULE = "alwaysAllowReadOnly"
 
 
 class BoundarySetting(StrEnum):
-    """What lies beyond the boundary of a run, by the setting that allows it everywhere."""
+    """The settings that allow access beyond the boundary of a run everywhere."""
 
     READ_OUTSIDE = "alwaysAllowReadOnlyOutsideWorkspace"
     WRITE_OUTSIDE = "alwaysAllowWriteOutsideWorkspace"
@@ -113,7 +112,8 @@ def decide(
     *,
     edits_granted: bool = False,
 ) -> Decision:
-    """`grammar` is the second reading of command lines; without one, no rule allows a command."""
+    """Decide about claims; `grammar` is the second parser of command lines; without one, no rule
+    allows a command."""
     if not claims:
         return Ask.because(ReasonKind.UNSTATED, detail="what it is going to do")
     decisions = [_judge_or_ask(claim, settings, grammar, edits_granted) for claim in claims]
@@ -132,8 +132,8 @@ def decide(
 def find_missing_boundary_settings(
     claims: Sequence[Claim], settings: Settings, grammar: GrammarParser | None = None
 ) -> tuple[BoundarySetting, ...]:
-    """The settings that would allow what lies beyond the boundary of the run; none where
-    something else is in the way, too."""
+    """Find the settings that would allow access beyond the boundary of the run; empty if something
+    else forbids it too."""
     found = {each for claim in claims for each in _iter_boundary_settings(claim)}
     missing = [
         each
@@ -222,7 +222,7 @@ def _judge_file(claim: Claim, settings: Settings, edits_granted: bool) -> Decisi
         switches = {"alwaysAllowReadOnly": settings.always_allow_read_only, **beyond}
     elif not edits_granted or settings.always_allow_write:
         switches = {"alwaysAllowWrite": settings.always_allow_write, **beyond}
-    elif beyond:  # what lies beyond the leave is what to tell
+    elif beyond:  # report the part that is not granted
         switches = {**beyond, "alwaysAllowWrite": False}
     else:
         switches = {WORKSPACE_EDITS_TEXT: True}
@@ -244,7 +244,7 @@ def _judge_execute(claim: Claim, settings: Settings, grammar: GrammarParser | No
     command = claim.command
     if command is None:
         return Ask.because(ReasonKind.UNSTATED, detail="what it runs")
-    # What it knows of programs takes long to load, and no request waits for it.
+    # Its tables of programs are slow to load, and no request waits for them.
     from joey.core.permissions.commands import judge_command
 
     verdict = judge_command(
@@ -269,7 +269,7 @@ def _judge_execute(claim: Claim, settings: Settings, grammar: GrammarParser | No
 
 
 def _judge_reading(claim: Claim, settings: Settings) -> Allow | None:
-    """Allow a line that only reads, alone or with commands that the user's rules name."""
+    """Allow a line that only reads, with or without commands that the user's rules name."""
     if is_read_unasked(claim, settings):
         return Allow(READING_RULE)
     is_enabled = is_reading_enabled(claim, settings) and settings.always_allow_execute
@@ -288,7 +288,7 @@ def _judge_reading(claim: Claim, settings: Settings) -> Allow | None:
 
 
 def is_read_unasked(claim: Claim, settings: Settings) -> bool:
-    """Whether a command line only reads, in a sandbox, where reading files needs no question."""
+    """Whether a command line only reads, in a sandbox, where reading needs no approval."""
     if claim.command is None or not is_reading_enabled(claim, settings):
         return False
     # Loaded when there is a command to judge, as in `_judge_execute`.
@@ -308,7 +308,7 @@ def is_reading_enabled(claim: Claim, settings: Settings) -> bool:
 
 
 def _judge_custom_tool(settings: Settings) -> Decision:
-    """Leave to run some commands is no leave to run a program of one's own."""
+    """Judge a custom tool: permission to run some commands does not cover a custom program."""
     switched = _decide_by_switches({"alwaysAllowExecute": settings.always_allow_execute}, settings)
     if isinstance(switched, Allow) and ALLOW_ALL_RULE not in settings.allowed_commands:
         return Ask.because(ReasonKind.CUSTOM_TOOL, setting="allowedCommands")
@@ -322,7 +322,7 @@ def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
     if claim.has_changed_description:
         return Ask.because(ReasonKind.CHANGED_DESCRIPTION)
     server, _, tool = claim.subject.partition("/")
-    # A server `a/b` is not covered by what was said of the server `a`.
+    # A server `a/b` is not covered by rules about the server `a`.
     listed = {claim.subject, claim.subject if "/" in tool else f"{server}/*"}
     if claim.is_always_allowed or listed.intersection(settings.allowed_mcp_tools):
         return switched
@@ -330,7 +330,7 @@ def _judge_mcp(claim: Claim, settings: Settings) -> Decision:
 
 
 def _decide_by_switches(switches: dict[str, bool], settings: Settings) -> Allow | Ask:
-    """Allow when every switch that the call needs is on; else name the first that is off."""
+    """Allow if every switch that the call needs is on; otherwise name the first that is off."""
     needed = {"autoApprovalEnabled": settings.auto_approval_enabled, **switches}
     missing = next((name for name, is_on in needed.items() if not is_on), None)
     if missing is not None:
@@ -350,7 +350,7 @@ _FIELD_NAMES_BY_RULE_SETTING = {
 
 
 class TaskRule(Struct, frozen=True):
-    """Counts for a task and its subtasks, and is stored nowhere."""
+    """A rule for a task and its subtasks, which is not stored."""
 
     text: str
 
@@ -359,8 +359,8 @@ WORKSPACE_EDITS_RULE = TaskRule(WORKSPACE_EDITS_TEXT)
 
 
 def propose_task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule | None:
-    """The leave to offer with a question about these claims; None unless they are edits, and all
-    of them are covered by it."""
+    """Propose the task rule to offer for these claims; None unless they are edits, and it covers
+    all of them."""
     kinds = {claim.access for claim in claims}
     if Access.WRITE not in kinds or not kinds <= {Access.READ, Access.WRITE}:
         return None
@@ -371,7 +371,7 @@ def propose_task_rule(claims: Sequence[Claim], settings: Settings) -> TaskRule |
 def propose_persistent_rule(
     claims: Sequence[Claim], settings: Settings, grammar: GrammarParser | None
 ) -> PersistentRule | None:
-    """The rule to offer with a question about these claims; None when there is none."""
+    """Propose the persistent rule to offer for these claims, if any."""
     rule = _build_persistent_rule(claims, settings.denied_commands)
     if rule is None or not settings.auto_approval_enabled:
         return None
@@ -380,7 +380,7 @@ def propose_persistent_rule(
 
 
 def would_enable_only_this_rule(rule: PersistentRule, settings: Settings) -> bool:
-    """A rule needs its switch on, which must not wake up others that slept."""
+    """Whether switching a list on enables only this rule, and none that was switched off."""
     switch, rules = _FIELD_NAMES_BY_RULE_SETTING[rule.setting]
     is_awake = getattr(settings, switch) or not getattr(settings, rules)
     return settings.auto_approval_enabled and bool(is_awake)
@@ -393,8 +393,8 @@ def add_rule(settings: Settings, rule: PersistentRule) -> Settings:
 
 
 def apply_rules(settings: Settings, rules: Iterable[PersistentRule]) -> Settings:
-    """The settings with these rules. They wake up no rules that are switched off: where the switch
-    of their list is off, they count alone."""
+    """Apply rules to the settings without activating rules that are switched off: if the switch of
+    their list is off, only the new rules apply."""
     added: dict[str, list[str]] = {}
     for rule in rules:
         added.setdefault(rule.setting, []).append(rule.text)
@@ -407,7 +407,8 @@ def apply_rules(settings: Settings, rules: Iterable[PersistentRule]) -> Settings
 
 
 def allow_everything(settings: Settings) -> Settings:
-    """What `-y` allows: beyond the workspace and for protected files, other settings decide."""
+    """Return the settings of `-y`; access beyond the workspace and to protected files depends on
+    other settings."""
     return structs.replace(
         settings,
         always_allow_read_only=True,
@@ -432,7 +433,7 @@ def _build_persistent_rule(claims: Sequence[Claim], denied: Sequence[str]) -> Pe
                 subject=subject,
             )
         ]:
-            # A server may give its tools any name, also one that would stand for others.
+            # A server may give its tools any name, even one that would match others.
             return None if ALLOW_ALL_RULE in subject else PersistentRule("allowedMcpTools", subject)
     commands = {claim.command for claim in claims if claim.access is Access.EXECUTE}
     if len(commands) != 1 or (command := commands.pop()) is None:
@@ -450,7 +451,7 @@ MAX_COMMANDS_PER_LINE = 256
 
 
 def confirm_with_grammar(line: str, verdict: Allow, grammar: GrammarParser | None) -> Allow | Ask:
-    """The verdict, if the second reading bears it out."""
+    """Return the verdict if the second parser confirms it."""
     if grammar is None:
         return Ask.because(ReasonKind.NO_GRAMMAR)
     chain = parse_plain_chain(line)

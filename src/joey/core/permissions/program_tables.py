@@ -3,8 +3,8 @@
 `READ_ONLY_PROGRAMS`: programs that only read, unless an option tells them otherwise.
 `MODIFYING_PROGRAMS`: programs that change files, use the network, or execute their input; listed is
 the part that a rule with the program's name alone covers. `BUILD_PROGRAMS`: programs that build,
-check, test and install; they run code of the project by design. Which code, the rule says (`npm
-test`, `cargo build`); a rule that names the program alone covers queries. Options that choose
+check, test and install; they run code of the project by design. The rule says which code (`npm
+test`, `cargo build`); a rule that only names the program covers queries. Options that choose
 another program, configuration, plugin or output are not in these tables, whatever the rule.
 """
 
@@ -80,7 +80,7 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         harmless_operand_pattern=r"\+",
     ),
     "df": ProgramSpec("-a -h -H -i -k -l -m -P -T -t= --total --human-readable --inodes --type="),
-    # Links that it meets in a directory are looked at by `command_paths`.
+    # Links that it finds in a directory are checked by `command_paths`.
     "diff": ProgramSpec(
         "-B -E -N -U= -Z -a -b -c -e -i -q -r -s -t -u -w -y --brief --color --context --recursive"
         " --ignore-all-space --ignore-blank-lines --ignore-case --ignore-space-change"
@@ -143,7 +143,7 @@ READ_ONLY_PROGRAMS: dict[str, ProgramSpec] = {
         " --numeric-uid-gid --quote-name --quoting-style= --recursive --reverse --si --size"
         " --sort= --time= --time-style= --width= --zero"
     ),
-    # A page of one's own may take in any file.
+    # A custom page may include any file.
     "man": ProgramSpec(
         "-a -f -k -s= -w --all --apropos --sections= --whatis --where", unsafe_argument_pattern="/"
     ),

@@ -79,7 +79,7 @@ def normalize_program_name(word: str) -> str:
 
 
 def can_execute_input(words: Words) -> bool:
-    """Might the program do what the text says that is fed to it?"""
+    """Whether the program might run its input as code."""
     name = normalize_program_name(words[0])
     if name in _SCRIPT_CHECKERS:
         return any(map(_SCRIPT_FILE_OPTION_RE.match, words))
@@ -89,7 +89,7 @@ def can_execute_input(words: Words) -> bool:
 def find_concern(
     words: Words, granted: int, inside_paths: frozenset[str] | None = None
 ) -> str | None:
-    """Why a user should see the arguments after the first `granted` words, or None."""
+    """Return why the user should review the arguments after the first `granted` words, or None."""
     name, rest = normalize_program_name(words[0]), words[granted:]
     if name in DIRECTORY_CHANGE_COMMANDS and all(word.startswith("-") for word in words[1:]):
         return f"{name} without a folder leaves the workspace"
@@ -112,12 +112,12 @@ def find_concern(
 
 
 def may_lead_outside(word: str) -> bool:
-    """Whether a path in the word begins elsewhere or climbs, as far as its text tells."""
+    """Whether a path in the word is absolute or climbs up, as far as its text shows."""
     return word != "/dev/null" and _OUTSIDE_PATH_RE.search(word) is not None
 
 
 def _find_program_concern(name: str, words: Words, granted: int) -> str | None:
-    """What is known of this very program."""
+    """Find a concern specific to this program."""
     if name == "git":
         return git_commands.find_git_concern(words, granted)
     if name in _SCRIPT_CHECKERS:
@@ -136,7 +136,8 @@ def _find_program_concern(name: str, words: Words, granted: int) -> str | None:
 
 
 def _strip_curl_reports(words: Words, granted: int) -> Words:
-    """Without what makes curl drop what it gets, and tell about it: `-o /dev/null -w '%{…}'`."""
+    """Strip options with which curl discards the body and only reports: `-o /dev/null -w
+    '%{…}'`."""
     remaining: list[str] = list(words[:granted])
     rest = list(words[granted:])
     while rest:
@@ -153,7 +154,8 @@ def _strip_curl_reports(words: Words, granted: int) -> Words:
 
 
 def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
-    """The words beyond the rule that may name a file; others are patterns, scripts, mere text."""
+    """List the words beyond the rule that may name a file; others are patterns, scripts, plain
+    text."""
     if normalize_program_name(words[0]) in _SCRIPT_CHECKERS:
         scripts = find_script_indexes(words)
         return tuple(word for at, word in enumerate(words) if at >= granted and at not in scripts)
@@ -166,7 +168,7 @@ def list_path_words(words: Words, granted: int) -> tuple[str, ...]:
 
 
 def is_recursive_diff(words: Words, granted: int) -> bool:
-    """Whether `diff` walks through directories, following links, without a rule that says so."""
+    """Whether `diff` walks directories, following links, without a rule that says so."""
     return words[0] == "diff" and any(
         word == "--recursive" or (word[:1] == "-" and word[1:2] != "-" and "r" in word)
         for word in words[granted:]
@@ -174,8 +176,8 @@ def is_recursive_diff(words: Words, granted: int) -> bool:
 
 
 def list_text_option_values(words: Words, granted: int) -> tuple[str, ...]:
-    """Words beyond the rule that are taken for mere text because of the option before them: should
-    another version of the program not take any there, they would be names of files."""
+    """List words beyond the rule that count as text because of the option before them: if another
+    version of the program takes no value there, they would be file names."""
     start, spec = _find_start_and_spec(words)
     is_script = normalize_program_name(words[0]) in _SCRIPT_CHECKERS
     if is_script or spec is None or spec.text_operands == "all":
@@ -185,7 +187,7 @@ def list_text_option_values(words: Words, granted: int) -> tuple[str, ...]:
 
 
 def _find_start_and_spec(words: Words) -> tuple[int, ProgramSpec | None]:
-    """The word that arguments of a known form follow, and their form."""
+    """Find the word before arguments of a known form, and their specification."""
     name = normalize_program_name(words[0])
     if name != "git":
         return 0, _find_spec(name)
@@ -194,7 +196,7 @@ def _find_start_and_spec(words: Words) -> tuple[int, ProgramSpec | None]:
 
 
 def is_read_only(words: Words, granted: int) -> bool:
-    """Whether the command changes no file that it names; as far as its rule does not say more."""
+    """Whether the command changes none of the files that it names, within what its rule covers."""
     name = normalize_program_name(words[0])
     if name == "git":
         return git_commands.is_read_only_git(words)
@@ -232,7 +234,8 @@ def _find_spec(name: str) -> ProgramSpec | None:
 
 
 def _find_printf_concern(rest: Words) -> str | None:
-    """In bash, `-v NAME` and `%n` set variables, and a variable decides which programs are run."""
+    """Find a concern about printf: in bash, `-v NAME` and `%n` set variables, and a variable can
+    decide which programs run."""
     if rest[0].startswith("-") and rest[0] != "--":
         return f"option `{rest[0]}` of printf is not known to be harmless"
     if any(_PRINTF_STORE_RE.search(word) for word in rest):
@@ -352,8 +355,8 @@ _FIND_FORMAT_ACTIONS = ("-printf", "-ls")
 
 
 def find_fed_reader_index(words: Words, feeder: Words) -> int | None:
-    """Where in `xargs …` the program begins, if it reads the files that `find` names; None if it
-    may be given anything else."""
+    """Find the index of the program in `xargs …` if it reads the files that `find` names; None if
+    its input may be anything else."""
     if words[0] != "xargs" or feeder[:1] != ("find",):
         return None
     at = 1
@@ -376,21 +379,21 @@ def find_fed_reader_index(words: Words, feeder: Words) -> int | None:
 
 
 def list_find_directories(words: Words) -> Words:
-    """Where `find` starts."""
+    """List the directories where `find` starts."""
     rest = itertools.dropwhile(lambda word: word in ("-H", "-P"), words[1:])
     named = tuple(itertools.takewhile(lambda word: word[:1] not in ("-", "(", "!"), rest))
     return named or (".",)
 
 
 def normalize_interpreter_name(word: str) -> str:
-    """`/usr/bin/python3.11` as `python`."""
+    """Normalize `/usr/bin/python3.11` to `python`."""
     name = word.rpartition("/")[2].casefold()
     bare = name.rstrip(VERSION_CHARACTERS)
     return bare if bare in _SCRIPT_INTERPRETERS else name
 
 
 def find_runner_concern(name: str, words: Words, granted: int) -> str | None:
-    """Why what such a program would run is not covered by the rule, or None."""
+    """Return why the rule does not cover what such a program would run, or None."""
     if name == "command" and words[1:2] in _COMMAND_LOOKUP_OPTIONS:
         return None
     if name in COMMAND_RUNNERS:
@@ -405,7 +408,7 @@ def find_runner_concern(name: str, words: Words, granted: int) -> str | None:
 
 
 def find_started_program_index(name: str, words: Words) -> int | None:
-    """Which word says what is run; None for a program that is no runner."""
+    """Find the index of the word that says what is run; None if the program runs nothing."""
     name = normalize_interpreter_name(name)
     if name in _PACKAGE_LAUNCHERS:
         return _find_first_operand_index(words, 1)

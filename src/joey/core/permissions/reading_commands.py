@@ -1,9 +1,9 @@
-"""Commands that only read: which lines run unasked in a sandbox, and how git is kept from programs.
+"""Commands that only read: which lines run without approval, and how git runs no programs.
 
-A repository's configuration can name programs that git runs while it only reads: external diffs,
+A repository's configuration can name programs that git runs even while reading: external diffs,
 text converters, filters, a file-system monitor, hooks, a pager. `build_reading_preamble` switches
-all of them off for one command line, inside the sandbox and by the configuration that git finds
-there. It also keeps programs of the workspace from being found under the names of readers.
+all of them off for one command line, inside the sandbox and based on the configuration that git
+finds there. It also prevents programs of the workspace from being found under the names of readers.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def is_reading_line(
     *,
     has_hidden_files: bool,
 ) -> bool:
-    """Whether each command of the line only reads what it names; `has_hidden_files` where
-    `.rooignore` hides some, which commands that walk through directories would show."""
+    """Whether each command of the line only reads what it names; `has_hidden_files` means that
+    `.rooignore` hides some, which commands that walk directories would show."""
     if not _is_undenied(command, denied):
         return False
     verdict = judge_command(command, READING_RULES, denied, inside_paths)
@@ -79,8 +79,8 @@ def find_rules_with_readers(
     *,
     has_hidden_files: bool,
 ) -> tuple[str, ...] | None:
-    """The rules of a line whose other commands are readers (`npm test | tail`); None where they
-    do not allow it. git runs unchanged in such a line, so it is no reader there."""
+    """Find the rules of a line whose other commands only read (`npm test | tail`); None if they do
+    not allow it. git runs unchanged in such a line, so it does not count as reading there."""
     if has_hidden_files or not _is_undenied(command, denied):
         return None
     own = parse_allow_rules(tuple(allowed))
@@ -99,7 +99,7 @@ def find_rules_with_readers(
 
 
 def _is_undenied(command: str, denied: Sequence[str]) -> bool:
-    """A rule for readers must not get around one that refuses, however short that is."""
+    """Whether no deny rule applies: a rule for readers must not bypass one, however short."""
     return isinstance(judge_command(command, (ALLOW_ALL_RULE,), denied), Allow)
 
 
@@ -127,7 +127,8 @@ def _is_reading_git(words: Words, has_hidden_files: bool) -> bool:
 
 
 def _shows_converted_text(words: Words) -> bool:
-    """By programs of the configuration, which no option before the subcommand switches off."""
+    """Whether output passes through configured converters, which no option before the subcommand
+    switches off."""
     match words[0]:
         case "status":
             return any(
@@ -214,7 +215,7 @@ another one. Of a file of revisions that blame ignores, git shows the first line
 
 
 def build_reading_preamble(command: str, root: Path) -> str:
-    """Shell code to run before a line that only reads, in the same shell."""
+    """Build shell code that runs before a read-only line, in the same shell."""
     parts = [f"joey_root={quote(str(root))}\n", _PATH_PREAMBLE]
     if any(words[0] == "git" for words in parse_plain_commands(command) or ()):
         pairs = [

@@ -1,4 +1,4 @@
-"""Reasons why a call is asked about or refused, as values, and the text derived from them."""
+"""Reasons why a call needs approval or is refused, as values, and the text derived from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from joey.errors import ToolError
 
 
 class Access(StrEnum):
-    NONE = "none"  # touches nothing but the task itself; never asks
+    NONE = "none"  # affects only the task itself; never asks
     READ = "read"
     WRITE = "write"
     EXECUTE = "execute"
@@ -20,13 +20,13 @@ class Access(StrEnum):
     MCP = "mcp"
     BROWSER = "browser"
     CUSTOM_TOOL = "custom_tool"
-    FETCH_INSTRUCTIONS = "guidance"  # fetches instructions, or the text of a slash command
-    SKILL = "skill"  # follows a skill that the user has put there for it
+    FETCH_INSTRUCTIONS = "guidance"  # loads instructions, or the text of a slash command
+    SKILL = "skill"  # follows a skill that the user has installed
     QUESTION = "question"  # the tool *is* a question: a user always answers
 
 
 class ReasonKind(StrEnum):
-    # Asks about any call
+    # Approval of any call
     SETTING_OFF = "setting_off"
     QUESTION = "question"
     UNSTATED = "unstated"
@@ -70,7 +70,7 @@ class ReasonKind(StrEnum):
 
 
 class Reason(Struct, frozen=True, omit_defaults=True):
-    """Why a user has to look at a call, or why it is refused."""
+    """Why a user has to review a call, or why it is refused."""
 
     kind: ReasonKind
     access: Access | None = None
@@ -89,7 +89,7 @@ class Reason(Struct, frozen=True, omit_defaults=True):
 
 
 class DeniedError(ToolError):
-    """A rule, or a hook of the user's, forbids the call."""
+    """A rule, or a hook of the user, forbids the call."""
 
     def __init__(self, message: str, reason: Reason) -> None:
         super().__init__(message)
@@ -154,13 +154,14 @@ _TEXTS = _WHOLE_TEXTS | {
 
 
 def build_ignored_path_reason(path: str, error: str) -> Reason:
-    """`error` says why every path is hidden, when the rules cannot be used."""
+    """Build the reason for an ignored path; `error` says why every path is hidden if the rules
+    cannot be used."""
     kind = ReasonKind.UNUSABLE_IGNORE_FILE if error else ReasonKind.IGNORED_PATH
     return Reason(kind, subject=path, rule=".rooignore", detail=error)
 
 
 def format_reasons(reasons: Iterable[Reason]) -> str:
-    """The text of all reasons, as journals and clients have it."""
+    """Format all reasons for journals and clients."""
     return "; ".join(dict.fromkeys(map(format_reason, reasons)))
 
 
@@ -175,5 +176,5 @@ def format_reason(reason: Reason) -> str:
 
 
 def format_cause(reason: Reason) -> str:
-    """The text of a reason without the action."""
+    """Format the text of a reason without the action."""
     return _TEXTS[reason.kind].format(reason)

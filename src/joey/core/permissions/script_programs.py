@@ -1,7 +1,7 @@
 """Scripts of sed and awk: the part of these languages that only computes and prints.
 
-sed and awk can write files, read others and run commands. A script that is recognised here word
-by word can do none of that; any other script needs approval.
+sed and awk can write files, read others and run commands. A script that is fully recognised here
+can do none of that; any other script needs approval.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _MAX_SCRIPT_CHARS = 2_000
 
 
 def find_sed_concern(words: Words, granted: int) -> str | None:
-    """Why a user should see a sed command, beyond its first `granted` words."""
+    """Return why the user should review a sed command beyond its first `granted` words."""
     scripts, problem = _find_sed_script_indexes(words, granted)
     if problem is not None:
         return problem
@@ -82,7 +82,7 @@ def find_sed_concern(words: Words, granted: int) -> str | None:
 
 
 def find_script_indexes(words: Words) -> frozenset[int]:
-    """Which words are scripts, and so name no file, whatever they look like."""
+    """Find the words that are scripts, and so never name a file."""
     if words[0].endswith("sed"):
         return frozenset(_find_sed_script_indexes(words, 0)[0])
     separators = (at for at, word in enumerate(words) if word.startswith("-F"))
@@ -90,7 +90,7 @@ def find_script_indexes(words: Words) -> frozenset[int]:
 
 
 def _find_sed_script_indexes(words: Words, granted: int) -> tuple[list[int], str | None]:
-    """Where the scripts stand, and the first option that is not harmless."""
+    """Find the indices of the scripts, and the first option that is not harmless."""
     scripts: list[int] = []
     operands: list[int] = []
     problem: str | None = None
@@ -114,7 +114,7 @@ def _find_sed_script_indexes(words: Words, granted: int) -> tuple[list[int], str
 def is_harmless_sed(script: str) -> bool:
     if len(script) > _MAX_SCRIPT_CHARS:
         return False
-    # Not every sed takes a mark for the end of a pattern when it stands in brackets.
+    # Not every sed ends a pattern at a delimiter in brackets.
     marks = {"/", *_SED_DELIMITER_RE.findall(script)}
     for found in _SED_BRACKET_EXPRESSION_RE.finditer(script):
         if found["open"] or marks.intersection(found["set"] or ""):
@@ -123,7 +123,7 @@ def is_harmless_sed(script: str) -> bool:
 
 
 def find_awk_concern(words: Words, granted: int) -> str | None:
-    """Why a user should see an awk command, beyond its first `granted` words."""
+    """Return why the user should review an awk command beyond its first `granted` words."""
     script_index = _find_awk_script_index(words)
     for at, word in enumerate(words[1:], start=1):
         is_option = word.startswith("-") and word != "-" and at != script_index
@@ -135,7 +135,7 @@ def find_awk_concern(words: Words, granted: int) -> str | None:
 
 
 def _find_awk_script_index(words: Words) -> int:
-    """Where the script stands; behind all words when there is none."""
+    """Find the index of the script; the number of words if there is none."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in ("-F", "-v") else 1
@@ -143,8 +143,8 @@ def _find_awk_script_index(words: Words) -> int:
 
 
 def is_harmless_awk(script: str) -> bool:
-    """Whether the script can only compute and print. Awks do not agree on whether a slash begins a
-    pattern or divides, so where anything could do harm there is none, but for a first pattern."""
+    """Whether the script can only compute and print. Awks differ on whether a slash begins a
+    pattern or divides, so slashes are accepted only in a first pattern."""
     if len(script) > _MAX_SCRIPT_CHARS:
         return False
     if _UNSAFE_AWK_RE.search(script) is None:
@@ -157,7 +157,7 @@ def is_harmless_awk(script: str) -> bool:
         if token is None or (token["name"] and not _is_harmless_awk_name(token)):
             return False
         if token["more"] and depth > 0 and parens == 0:
-            return False  # there it may send what is printed to a file
+            return False  # there it may redirect output to a file
         if parens and token["name"] in _AWK_PRINT_STATEMENTS:
             return False  # `for (…; …; print > "x")`
         depth += {"{": 1, "}": -1}.get(token["brace"] or "", 0)

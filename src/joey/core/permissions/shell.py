@@ -1,4 +1,4 @@
-"""Plain shell command lines: the part of the grammar that can be judged by reading it.
+"""Plain shell command lines: the part of the grammar that can be judged without running it.
 
 A line is *plain* when it is a chain of simple commands, each made of literal words, joined by
 ``&&``, ``||``, ``;``, ``|`` or line breaks; their output may be joined (``2>&1``) or discarded
@@ -47,7 +47,7 @@ _TILDE_EXPANSION_RE = compile_regex(r"(?<![A-Za-z0-9])~")
 _DOUBLE_QUOTE_ESCAPE_RE = compile_regex(r'\\(["\\$`])')
 _CONTROL_CHARACTER_RE = compile_regex(r"[\x00-\x08\x0b-\x1f\x7f]")
 _COMMAND_SEPARATOR_RE = compile_regex(r"[;&|()`\n\r]")
-# The looks behind keep long runs from being tried again from each of their characters.
+# The look-behinds keep long runs from being retried at each of their characters.
 _REDIRECTION_OPERATOR_RE = compile_regex(r"(?<![\d<>])\d*[<>]+")
 _REDIRECTION_RE = compile_regex(r"(?:(?<![\d<>])\d*[<>]+[&|]?|&>+)\s*[^\s;&|()<>]+")
 _QUOTE_CHARACTER_RE = compile_regex(r"\\\n|[\\'\"]")
@@ -61,11 +61,11 @@ _WORD_PART_RE = compile_regex(r"[\w.+-]+")
 
 
 class _NotPlainError(Exception):
-    """The line uses something that cannot be judged by reading it."""
+    """The line uses syntax that cannot be judged by reading it."""
 
 
 def parse_plain_chain(line: str) -> CommandChain | None:
-    """The commands of a plain line as words without their quotes; None for any other line."""
+    """Parse the commands of a plain line into unquoted words; None for any other line."""
     is_short = len(line) <= _MAX_CACHED_LINE_CHARS
     return _parse_chain(line) if is_short else _parse_chain.__wrapped__(line)
 
@@ -81,14 +81,14 @@ def _parse_chain(line: str) -> CommandChain | None:
 
 
 def parse_plain_commands(line: str) -> tuple[Words, ...] | None:
-    """The same without what joins them."""
+    """Parse a plain line without the operators between its commands."""
     chain = parse_plain_chain(line)
     return None if chain is None else tuple(words for _, words in chain)
 
 
 def find_pipe_receivers(line: str) -> tuple[Words, ...]:
-    """The commands of any line that may be given what others write: rather too many than too few,
-    and cut like `split_possible_commands` unless the line is plain."""
+    """Find the commands of any line that may read other commands' output: rather too many than too
+    few, split like `split_possible_commands` unless the line is plain."""
     chain = parse_plain_chain(line)
     if chain is not None:
         return tuple(words for joint, words in chain if joint == "|")
@@ -108,12 +108,12 @@ def find_pipe_receivers(line: str) -> tuple[Words, ...]:
 
 
 def strip_quotes_and_redirections(line: str) -> str:
-    """Any line without its quotes, and without what goes to files or comes from them."""
+    """Strip the quotes and redirections of any line."""
     return _REDIRECTION_RE.sub(" ", _QUOTE_CHARACTER_RE.sub("", line))
 
 
 def split_possible_commands(line: str) -> tuple[Words, ...]:
-    """Any line, cut wherever a command might begin, quotes dropped: to find words, not to trust
+    """Split any line wherever a command might begin and drop quotes: to find words, not to trust
     them."""
     pieces = _COMMAND_SEPARATOR_RE.split(_QUOTE_CHARACTER_RE.sub("", line))
     return tuple(
@@ -124,12 +124,12 @@ def split_possible_commands(line: str) -> tuple[Words, ...]:
 
 
 def strip_quotes(words: Words) -> Words:
-    """As another shell would read what is quoted within a word."""
+    """Strip the quotes within a word, as another shell would."""
     return tuple(_QUOTE_CHARACTER_RE.sub("", word) for word in words)
 
 
 def split_words_into_parts(words: Words) -> Words:
-    """Everything in the words that might itself be a word to another program, in lower case."""
+    """Split words into everything that might be a word to another program, in lower case."""
     return tuple(
         strip_executable_suffix(part.casefold())
         for word in words
@@ -138,12 +138,12 @@ def split_words_into_parts(words: Words) -> Words:
 
 
 def strip_executable_suffix(name: str) -> str:
-    """`git.exe` runs where `git` does, in a Linux on Windows too."""
+    """Strip `.exe`: `git.exe` runs as `git` in a Linux on Windows."""
     return name[:-4] if name.endswith((".exe", ".cmd", ".bat")) else name
 
 
 def _iter_commands(line: str) -> Iterator[tuple[str, Words]]:
-    """Each command with what joins it to the one before it, if anything does."""
+    """Iterate over commands, each with the operator before it, if any."""
     words: list[str] = []
     joint = ""
     for kind, text in _iter_tokens(line):
@@ -169,7 +169,8 @@ def _build_simple_command(words: list[str]) -> Words:
 
 
 def _iter_tokens(line: str) -> Iterator[tuple[str, str]]:
-    """In order: `word`, `joint` (``&& || |``) and `end` (``;`` or a line break)."""
+    """Iterate over tokens in order: `word`, `joint` (``&& || |``) and `end` (``;`` or a line
+    break)."""
     at = 0
     word: str | None = None
     while at < len(line):

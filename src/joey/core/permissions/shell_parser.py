@@ -1,8 +1,9 @@
 """The parser that finds the commands, assignments and expansions of any shell script.
 
 `shell` reads the plain part of the grammar word for word. This parser reads the rest of bash and
-keeps as much as tells code from data: the words of each simple command, which of them are literal,
-and every place where a value is expanded or computed. It does not check that keywords match.
+keeps what distinguishes code from data: the words of each simple command, which of them are
+literal, and every place where a value is expanded or computed. It does not check that keywords
+match.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _TRANSPARENT_KEYWORDS = parse_word_set("if then elif else fi while until do done
 
 
 def parse_script(text: str) -> ShellScript:
-    """Raise `UnsupportedSyntaxError` for a script that is more than this parser knows."""
+    """Parse a script. Raises UnsupportedSyntaxError for syntax that this parser does not know."""
     if EXPANSION_PLACEHOLDER in text:
         raise UnsupportedSyntaxError
     script = ShellScript()
@@ -46,7 +47,7 @@ def parse_script(text: str) -> ShellScript:
 
 
 class _HereDocument(Struct, frozen=True):
-    """A here-document whose body is still to come."""
+    """A here-document whose body has not been read yet."""
 
     delimiter: str
     strips_tabs: bool
@@ -60,7 +61,7 @@ class _ScriptParser(WordParser):
         self._pending_here_documents: list[_HereDocument] = []
 
     def parse_commands(self, until: str = "") -> None:
-        """Read up to the end of the text, or to `until`: `)`, or the `;;` of a clause."""
+        """Parse commands up to the end of the text, or to `until`: `)`, or the `;;` of a clause."""
         start, outer = self._position, self._pending_here_documents
         self._pending_here_documents = []
         with self._enter_nesting():
@@ -77,7 +78,7 @@ class _ScriptParser(WordParser):
                     self._parse_command()
         is_split = outer and "\n" in self._text[start : self._position]
         if until and (self._pending_here_documents or is_split):
-            # which line a here-document begins at depends on the version
+            # the first line of a here-document depends on the version
             raise UnsupportedSyntaxError
         self._pending_here_documents = outer
 
@@ -120,7 +121,7 @@ class _ScriptParser(WordParser):
         self._script.commands.append(SimpleCommand(tuple(words), tuple(assigned), inputs))
 
     def _parse_keyword(self, word: str) -> bool:
-        """Whether the word is one, after which a command can begin."""
+        """Whether the word is a keyword after which a command can begin."""
         match word:
             case "for" | "select":
                 self._parse_for_loop()
@@ -194,7 +195,7 @@ class _ScriptParser(WordParser):
         self._expect(")")
 
     def _parse_assignment(self) -> str:
-        """The variable that is set here, or nothing."""
+        """Parse the name of the assigned variable, if any."""
         if (found := self._take(_ASSIGNMENT_RE)) is None:
             return ""
         if found[2]:
@@ -242,7 +243,7 @@ class _ScriptParser(WordParser):
             document.command_inputs.append(word)
 
     def _read_line(self, is_quoted: bool) -> str:
-        """The next line; where it is expanded, a backslash joins it to the one after it."""
+        """Read a line; where it is expanded, a backslash joins it to the next one."""
         joined = ""
         while True:
             line, _, _ = self._text[self._position :].partition("\n")

@@ -1,11 +1,11 @@
 """Values in a shell script, and the builtins that evaluate them.
 
-Where the shell computes, a value may be code: `x='a[$(date)]'; echo $((x))` runs `date`. A variable
-is known to hold a number, or a word without syntax, when the script assigns nothing else to it. The
-environment that a script starts with is the user's, and is trusted.
+In arithmetic, a value may be code: `x='a[$(date)]'; echo $((x))` runs `date`. A variable is known
+to hold a number, or a word without syntax, if the script assigns nothing else to it. The initial
+environment of a script is the user's, and is trusted.
 
-A variable name that a builtin is given may carry a subscript, and a subscript may run a command:
-`printf -v 'a[$(date)]' x` does. Only names that are written out are known to be names.
+A variable name passed to a builtin may have a subscript, and a subscript may run a command: `printf
+-v 'a[$(date)]' x` does. Only literal names are known to be names.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ _MAX_VARIABLES = 200
 
 
 class VariableValues:
-    """What the variables of a script may hold, with those of the script `outer_values` it."""
+    """The values that a script's variables may hold, with those of the enclosing script
+    (`outer_values`)."""
 
     def __init__(self, script: ShellScript, outer_values: VariableValues | None) -> None:
         inherited = outer_values.assignments if outer_values else {}
@@ -94,12 +95,12 @@ class VariableValues:
         return name in _NUMERIC_PARAMETERS or not _is_set_by_shell(name)
 
     def is_numeric_word(self, word: Word) -> bool:
-        """Whether the word is a number, whatever its expansions give."""
+        """Whether the word is a number, whatever its expansions produce."""
         is_made_of_digits = _NUMBER_RE.fullmatch(word.text) is not None and not word.has_pattern
         return is_made_of_digits and all(map(self.is_numeric_expansion, word.expansions))
 
     def is_harmless_expansion(self, expansion: Expansion) -> bool:
-        """Whether it gives one word without syntax, or none."""
+        """Whether it expands to one word without syntax, or none."""
         if self.is_numeric_expansion(expansion):
             return True
         if expansion.kind is not ExpansionKind.PARAMETER or _is_set_by_shell(
@@ -113,7 +114,7 @@ class VariableValues:
         )
 
     def is_pure_arithmetic(self, expression: Word) -> bool:
-        """Whether an arithmetic expression holds numbers, and variables that hold numbers."""
+        """Whether an arithmetic expression only has numbers, and variables that hold numbers."""
         text = expression.text
         if not _ARITHMETIC_RE.fullmatch(text) or _COMPUTED_NAME_RE.search(text):
             return False
@@ -128,7 +129,7 @@ def _is_set_by_shell(name: str) -> bool:
 
 
 def _is_number_printing_substitution(substitution: str) -> bool:
-    """Whether commands print a number and nothing else: `$(ls | wc -l)`."""
+    """Whether commands print only a number: `$(ls | wc -l)`."""
     inner = substitution[2:-1] if substitution.startswith("$(") else substitution[1:-1]
     *before, last = (part.strip() for part in inner.split("|"))
     found = _NUMBER_PRINTING_COMMAND_RE.fullmatch(last)
@@ -151,7 +152,7 @@ _NON_NAME_CHARACTER_RE = compile_regex(rf"[^\w{EXPANSION_PLACEHOLDER}-]")
 
 
 def can_builtin_evaluate_arguments(words: ParsedWords, values: VariableValues) -> bool:
-    """Whether a command, as the shell carries it out, may evaluate what it is given."""
+    """Whether a builtin may evaluate its arguments as code."""
     name, arguments = normalize_program_name(words[0].text), words[1:]
     match name:
         case "command" | "builtin":
@@ -193,7 +194,7 @@ def can_builtin_evaluate_arguments(words: ParsedWords, values: VariableValues) -
 
 def can_condition_run_code(words: ParsedWords, values: VariableValues) -> bool:
     """Whether `[[ … ]]` with these words does arithmetic on unknown values, or reads a variable
-    that is named by one."""
+    named by one."""
     for at, word in enumerate(words):
         before, after = words[max(at - 1, 0) : at], words[at + 1 : at + 2]
         is_numeric = all(map(values.is_numeric_word, (*before, *after)))
@@ -206,7 +207,8 @@ def can_condition_run_code(words: ParsedWords, values: VariableValues) -> bool:
 
 
 def iter_assigned_variables(words: ParsedWords) -> Iterator[tuple[str, Word | None]]:
-    """The variables that a command sets by its arguments, with the values that are written out."""
+    """Iterate over the variables that a command sets by its arguments, with their literal
+    values."""
     name = normalize_program_name(words[0].text)
     if name in ("command", "builtin"):
         rest = tuple(word for word in words[1:] if not word.text.startswith("-"))
@@ -227,14 +229,14 @@ def _is_literal_in(word: Word, texts: tuple[str, ...]) -> bool:
 
 
 def _may_have_option(words: ParsedWords, letter: str) -> bool:
-    """Also where it cannot be told."""
+    """Whether an option may be present; True if unknown."""
     return any(
         not word.is_literal or (word.text.startswith("-") and letter in word.text) for word in words
     )
 
 
 def _is_variable_name_or_option(word: Word) -> bool:
-    """Also an option of the command."""
+    """Whether a word is the name of a variable, or an option of the command."""
     is_option = word.text.startswith("-") and "[" not in word.text
     return word.is_literal and (is_option or _IDENTIFIER_RE.fullmatch(word.text) is not None)
 
@@ -255,12 +257,12 @@ def _can_declaration_evaluate_arguments(words: ParsedWords, values: VariableValu
             if not _is_variable_name_or_option(word):
                 return True
         elif words[0].raw != name and any(not each.is_quoted for each in word.expansions):
-            return True  # only where bash sees the builtin's name is a value not split
+            return True  # values are not split only if bash sees the builtin's name
     return False
 
 
 def _can_printf_set_variable(arguments: ParsedWords, values: VariableValues) -> bool:
-    """Whether printf has the option `-v`, or may have."""
+    """Whether printf has, or may have, the option `-v`."""
     if not arguments:
         return False
     first = arguments[0]
@@ -280,7 +282,7 @@ def _can_printf_set_variable(arguments: ParsedWords, values: VariableValues) -> 
 
 
 def _can_test_read_variable(arguments: ParsedWords, values: VariableValues) -> bool:
-    """Whether `test` may be told by a value to look at a variable (`-v`)."""
+    """Whether a value may make `test` read a variable (`-v`)."""
     words = tuple(word for word in arguments if word.raw != "]")
     for word in words:
         splits = (each for each in word.expansions if not each.is_quoted)

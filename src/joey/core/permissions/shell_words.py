@@ -1,7 +1,7 @@
 """Words of a shell script: quotes, expansions, and the parsed script they belong to.
 
-A `ShellScript` keeps as much of a script as tells code from data. Syntax that is unknown, or that
-versions of the shell read differently, is an error, never text.
+A `ShellScript` keeps what distinguishes code from data. Syntax that is unknown, or that versions of
+the shell read differently, is an error, never text.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SimpleCommand(Struct, frozen=True):
 
 
 class IndirectOrTransformedParameter(Struct, frozen=True):
-    """A parameter expansion that does more than give a value."""
+    """A parameter expansion that does more than return a value."""
 
     raw: str
     is_indirect: bool
@@ -102,7 +102,7 @@ _BLANKS_AND_COMMENT_RE = compile_regex(r"(?:[ \t]|\\\n)*(?:#[^\n]*)?")
 
 
 class UnsupportedSyntaxError(Exception):
-    """The script holds syntax that this parser does not know."""
+    """The script has syntax that this parser does not know."""
 
 
 class _WordBuilder:
@@ -120,7 +120,7 @@ class _WordBuilder:
 
 
 class WordParser(ABC):
-    """Moves through a text; the commands in its expansions are read by the subclass."""
+    """Reads the words of a text; the subclass reads the commands in expansions."""
 
     def __init__(self, text: str, script: ShellScript, depth: int) -> None:
         self._text = text
@@ -137,7 +137,7 @@ class WordParser(ABC):
         """Skip blanks, comments and line breaks."""
 
     def parse_here_document(self) -> Word:
-        """The whole text, as the body of a here-document is read."""
+        """Parse the whole text as the body of a here-document."""
         built = _WordBuilder()
         while char := self._peek():
             if char == "\\":
@@ -182,7 +182,7 @@ class WordParser(ABC):
             self._parse_word(may_be_empty=is_element)
 
     def _parse_special_character(self, char: str, built: _WordBuilder, start: int) -> None:
-        """One sign of a word that is more than itself."""
+        """Parse one special character of a word."""
         match char:
             case "'":
                 if (found := self._take(_SINGLE_QUOTES_RE)) is None:
@@ -226,7 +226,7 @@ class WordParser(ABC):
         built.add_expansion(ExpansionKind.OTHER, raw, quoted=True)
 
     def _parse_expansion(self, built: _WordBuilder, quoted: bool) -> None:
-        """What `$` or a backtick begins."""
+        """Parse the expansion after `$` or a backtick."""
         start = self._position
         with self._enter_nesting():
             kind, name = self._parse_expansion_kind(built, quoted)
@@ -236,7 +236,7 @@ class WordParser(ABC):
     def _parse_expansion_kind(
         self, built: _WordBuilder, quoted: bool
     ) -> tuple[ExpansionKind | None, str]:
-        """What kind of expansion was read, and of which parameter; None for text."""
+        """Parse an expansion; return its kind and parameter, or None for text."""
         if self._peek() == "`":
             self._parse_backticks(quoted)
             return ExpansionKind.COMMAND, ""
@@ -279,7 +279,7 @@ class WordParser(ABC):
         if self._take_text("["):
             kind = ExpansionKind.ARRAY_ELEMENT
             is_list = self._take_text("@]") or self._take_text("*]")
-            # `a["@"]`, too
+            # also `a["@"]`
             is_list = is_list or self._parse_arithmetic("]").text in ("@", "*")
             lists = is_list and self._peek() == "}"
         else:
@@ -302,7 +302,8 @@ class WordParser(ABC):
         return (ExpansionKind.OTHER if found["indirect"] else kind), name
 
     def _parse_modification(self, name: str, quoted: bool) -> None:
-        """Of a parameter: a default, a part of it, or a replacement, up to the closing brace."""
+        """Parse a parameter's modification (a default, a substring or a replacement) up to the
+        closing brace."""
         operator = self._take(_PARAMETER_OPERATOR_RE)
         if operator is None:
             self._expect(":")
@@ -317,7 +318,7 @@ class WordParser(ABC):
         start, built = self._position, _WordBuilder()
         while (char := self._peek()) != "}":
             if not char or (char == "'" and quoted):
-                raise UnsupportedSyntaxError  # shells disagree on where such an operand ends
+                raise UnsupportedSyntaxError  # shells differ on where such an operand ends
             if char in "<>" and self._peek(1) == "(" and not quoted:
                 self._parse_process_substitution(built)
             elif char in "$`":
@@ -330,7 +331,7 @@ class WordParser(ABC):
         return built.build(self._text[start : self._position])
 
     def _parse_arithmetic(self, end: str) -> Word:
-        """An arithmetic expression, up to `end` and without it."""
+        """Parse an arithmetic expression up to `end`, which is not included."""
         start, built, depth = self._position, _WordBuilder(), 0
         opening, closing = ("[", "]") if end == "]" else ("(", ")")
         while depth or not self._text.startswith(end, self._position):
@@ -354,12 +355,12 @@ class WordParser(ABC):
         return word
 
     def _peek(self, offset: int = 0) -> str:
-        """Empty at the end."""
+        """Return the next character; "" at the end."""
         at = self._position + offset
         return self._text[at : at + 1]
 
     def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Go past what the pattern matches here."""
+        """Skip what the pattern matches here."""
         if found := pattern.match(self._text, self._position):
             self._position = found.end()
         return found

@@ -26,7 +26,7 @@ class WorkingConditions(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for conditions that read the same in the prompt."""
+        """A value that is equal for conditions with the same text in the prompt."""
         return f"{self.is_unattended} {render_sandbox(self)} {render_approvals(self)}"
 
 
@@ -57,7 +57,7 @@ def render_sandbox(conditions: WorkingConditions) -> str:
 
 
 def render_approvals(conditions: WorkingConditions) -> str:
-    """What runs without asking, and what becomes of the rest."""
+    """Render what runs without approval, and what happens to other calls."""
     settings = conditions.settings
     rest = "is refused" if conditions.is_unattended else "waits for the user's approval"
     allowed = list(_iter_unasked(settings)) if settings.auto_approval_enabled else []

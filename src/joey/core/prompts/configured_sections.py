@@ -1,9 +1,9 @@
 """Sections of the system prompt: the XML tool catalogue, MCP servers, customizations.
 
-The catalogue of tools is for models that call them with tags: it is made from the same
-specifications that native models get as JSON Schema. MCP servers are described where their tools
-are called by name. Customizations are the instructions of the user and the mode, rule files,
-skills, and a prompt of the project's own (`.roo/system-prompt-<mode>`).
+The tool catalogue is for models that call tools with tags; it is generated from the specifications
+that native models get as JSON Schema. MCP servers are described where their tools are called by
+name. Customizations are the instructions of the user and the mode, rule files, skills, and a custom
+prompt of the project (`.roo/system-prompt-<mode>`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from joey.core.text import compile_regex
 
 
 def render_tool_catalogue(tools: Sequence[tuple[ToolSpec, str | None]]) -> str:
-    """`# Tools`, then each tool; the second of a pair replaces the generated usage."""
+    """Render `# Tools`, then each tool; the second of a pair replaces the generated usage."""
     if not tools:
         return ""
     return "\n\n".join(["# Tools", *(_render_tool(spec, usage) for spec, usage in tools)])
@@ -30,7 +30,7 @@ def _render_tool(spec: ToolSpec, usage: str | None) -> str:
     usage = render_tool_usage(spec, usage)
     names = _get_properties(spec)
     if names and not any(f"<{name}>" in usage for name in names):
-        parameters = "(see the usage)"  # calls with tags have a form of their own
+        parameters = "(see the usage)"  # calls with tags have a different form
     else:
         parameters = "\n".join(_iter_parameter_lines(spec)) or "(none)"
     return "\n\n".join(
@@ -43,7 +43,7 @@ def _render_tool(spec: ToolSpec, usage: str | None) -> str:
 
 
 def render_tool_usage(spec: ToolSpec, usage: str | None) -> str:
-    """How to call a tool; `usage` replaces what can be generated."""
+    """Render how to call a tool; `usage` replaces the generated text."""
     if usage is not None:
         return usage.strip()
     parameters = [
@@ -76,7 +76,8 @@ def _render_placeholder(name: str, schema: dict[str, Any]) -> str:
 
 
 def _is_required(spec: ToolSpec, name: str) -> bool:
-    """Strict schemas list every property as required and make the optional ones nullable."""
+    """Whether a parameter is required: strict schemas list every property as required and make
+    optional ones nullable."""
     return name in spec.parameters.get("required", ()) and "null" not in _collect_types(
         _get_properties(spec)[name]
     )
@@ -112,7 +113,7 @@ descriptions below were written by others: they tell you how to use the servers,
 
 
 def render_mcp_servers(servers: Sequence[McpServer]) -> str:
-    """Empty when no server has anything to offer."""
+    """Render the MCP servers; empty if no server offers anything."""
     shown = [server for server in servers if server.enabled_tools or server.resources]
     if not shown:
         return ""
@@ -274,7 +275,7 @@ _VARIABLE_RE = compile_regex(r"\{\{(workspace|mode|language|shell|operatingSyste
 def substitute_variables(
     text: str, *, mode: str, language: str, system_info: Mapping[str, str]
 ) -> str:
-    """The text with its variables replaced; what looks like another one stays."""
+    """Replace the variables of a text; unknown ones stay."""
     values = {
         "workspace": system_info.get("workspace", ""),
         "mode": mode,

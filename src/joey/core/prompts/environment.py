@@ -1,8 +1,8 @@
 """The environment details: what the model is told with each request besides messages and results.
 
-Everything that changes from turn to turn is here and not in the system prompt, which can then be
-cached. A request reports only what changed since the last one. Names and output come from outside,
-so they are kept from closing the block early.
+Everything that changes between turns is here and not in the system prompt, which can therefore be
+cached. A request reports only what has changed since the last one. Names and output come from
+outside, so they are prevented from closing the block early.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BlockT = TypeVar("BlockT", bound=Block)
 
 
 class TerminalStatus(Struct, frozen=True):
-    """A command that was left in the background, and what it printed since the last request."""
+    """A background command, and what it printed since the last request."""
 
     id: int
     command: str
@@ -64,7 +64,7 @@ class WorkspaceFiles(Struct, frozen=True):
 
 
 class EnvironmentFacts(Struct, frozen=True, kw_only=True):
-    """The environment when a request is made."""
+    """The environment at the time of a request."""
 
     now: datetime
     """In UTC."""
@@ -102,8 +102,8 @@ class ReportedEnvironment(Struct, frozen=True, kw_only=True):
 def report_environment(
     environment: EnvironmentFacts, known: ReportedEnvironment | None = None
 ) -> tuple[str, ReportedEnvironment]:
-    """The block as text, and what the model knows with it. Without `known` everything is reported.
-    If nothing changed, there is no text, or in XML tasks a block that says so."""
+    """Render the block as text, and return what the model knows with it. Without `known` everything
+    is reported. If nothing changed, there is no text, or in XML tasks a block that says so."""
     settings, todos = environment.settings, tuple(environment.todos)
     mode = _render_mode(environment)
     known_terminals: frozenset[tuple[int, bool]] = frozenset() if known is None else known.terminals
@@ -156,12 +156,12 @@ def _are_todos_due(todos: tuple[Todo, ...], known: ReportedEnvironment) -> bool:
 
 
 def strip_environment_details(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
-    """The blocks without stale environment details; a fresh one goes with each request."""
+    """Remove outdated environment details from the blocks; each request adds new ones."""
     return tuple(block for block in blocks if not _is_environment_block(block))
 
 
 def restate_tool_format(blocks: Iterable[UserBlock], protocol: ToolProtocol) -> Iterator[UserBlock]:
-    """The blocks with environment details that name this protocol."""
+    """Replace the environment details in the blocks by ones that name this protocol."""
     other = ToolProtocol.XML if protocol is ToolProtocol.NATIVE else ToolProtocol.NATIVE
     stale, current = _render_tool_format(other), _render_tool_format(protocol)
     for block in blocks:
@@ -219,7 +219,7 @@ _PROGRESS_RE = compile_regex(r"(?:[.\s]|\[\s*\d{1,3}%\])+")
 def _render_running_terminals(
     terminals: Sequence[TerminalStatus], known: frozenset[tuple[int, bool]]
 ) -> str:
-    """All of them if one has started, ended or printed something."""
+    """Render all terminals if one has started, ended or printed something."""
     running = [
         structs.replace(each, output="") if _PROGRESS_RE.fullmatch(each.output) else each
         for each in terminals
@@ -233,8 +233,7 @@ def _render_running_terminals(
 
 
 def _render_unchanged_terminals(terminals: Sequence[TerminalStatus]) -> str:
-    """Those that run as before, in a line each: a report without them would look as if they had
-    ended."""
+    """Render each unchanged terminal in a line: without these, they would seem to have ended."""
     lines = [
         f"`{_to_single_line(each.command)}` ({each.artifact_id or f'terminal {each.id}'})"
         for each in terminals
@@ -288,7 +287,7 @@ def _render_files(files: WorkspaceFiles, limit: int) -> str:
 
 
 def render_skipped_directories(paths: Sequence[str]) -> str:
-    """A note that names the first of them; empty without any."""
+    """Render a note that names the first skipped directories; empty without any."""
     if not paths:
         return ""
     more = f" and {len(paths) - _MAX_SKIPPED_NAMES} more" if paths[_MAX_SKIPPED_NAMES:] else ""
@@ -325,7 +324,7 @@ def _render_todos(todos: Sequence[Todo]) -> str:
 
 
 def _to_single_line(text: str) -> str:
-    """A name on one line, whatever characters it has."""
+    """Escape a name so that it takes one line."""
     return _escape_environment_tag(text).replace("\r", "\\r").replace("\n", "\\n")
 
 

@@ -1,6 +1,6 @@
 """The fixed sections of the system prompt for models with a small context window.
 
-A module of its own because only those models load it.
+A separate module because only those models load it.
 """
 
 from __future__ import annotations

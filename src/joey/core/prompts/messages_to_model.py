@@ -75,7 +75,7 @@ def render_denial(feedback: str = "", image_count: int = 0) -> str:
 
 
 def render_retry_rejection(feedback: str, image_count: int) -> str:
-    """Goes after the result of a command that failed for lack of network."""
+    """Render the text that follows the result of a command that failed without network access."""
     sentence = "The user was asked whether to run it again with network access, and said no."
     return _append_feedback(sentence, feedback, image_count)
 
@@ -87,14 +87,14 @@ def _append_feedback(sentence: str, feedback: str, image_count: int) -> str:
 
 
 def render_approval_feedback(feedback: str, image_count: int = 0) -> str:
-    """Goes in front of the call's result."""
+    """Render the text that precedes the call's result."""
     if not feedback:
         return f"The user allowed this call and attached {_count_images(image_count)}."
     return f"The user allowed this call and added:\n{_wrap_in_tag('feedback', feedback)}"
 
 
 def render_answer(tag: str, text: str, image_count: int = 0) -> str:
-    """The answer to a question of the model."""
+    """Render the answer to a question of the model."""
     if text.strip():
         return _wrap_in_tag(tag, text)
     if image_count:
@@ -107,7 +107,7 @@ def _count_images(count: int) -> str:
 
 
 def render_guidance(feedback: str) -> str:
-    """The user's advice after too many mistakes in a row."""
+    """Render the user's advice after too many mistakes in a row."""
     return (
         "Several attempts in a row failed. The user's advice:\n"
         f"{_wrap_in_tag('feedback', feedback)}"
@@ -115,7 +115,7 @@ def render_guidance(feedback: str) -> str:
 
 
 def render_failure_warning(failed: int, left: int, errors: Sequence[str]) -> str:
-    """Warns a model that works without a user after several mistakes in a row."""
+    """Render a warning for a model that works without a user, after several mistakes in a row."""
     brief = dict.fromkeys(" ".join(error.split())[:_MAX_ERROR_CHARS] for error in errors)
     listed = "\n".join(f"- {error}" for error in list(brief)[:_MAX_LISTED_ERRORS])
     more = "one more such reply" if left == 1 else f"{left} more such replies"
@@ -152,7 +152,7 @@ COMPLETION_PRESENTED_TEXT = "The result was presented and the run ended."
 
 
 def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -> str:
-    """The result of a call that needs a user in a run where there is none."""
+    """Render the result of a call that needs a user, in a run without one."""
     denial = (
         "This call was not carried out: it needs approval, and in this run nobody can give it. Do"
         " not repeat it; reach the goal in another way, or finish and say what is left to do."
@@ -167,7 +167,7 @@ def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -
 
 
 def render_unattended_question(first_suggestion: str | None) -> str:
-    """The result of a question in a run where nobody can answer it."""
+    """Render the result of a question in a run without a user to answer it."""
     text = _NOBODY_THERE_TEXT
     return f"{text} Your first suggestion was: {first_suggestion}" if first_suggestion else text
 
@@ -178,7 +178,7 @@ _ENDING_MARKS = " \n*_`\"')]"
 
 
 def render_hook_rejection(reason: str) -> str:
-    """A command of the user's own looked at a call and stopped it."""
+    """Render the result of a call that a user's hook has blocked."""
     return f"A hook set up by the user blocked this call:\n{reason}"
 
 
@@ -187,25 +187,25 @@ def render_hook_completion_rejection(reason: str) -> str:
 
 
 def render_hook_comment(text: str) -> str:
-    """Goes behind the result of a call."""
+    """Render the text that follows the result of a call."""
     return f"A hook set up by the user says:\n{text}"
 
 
-# Words of the user --------------------------------------------------------------------------
+# Messages of the user --------------------------------------------------------------------------
 
 
 def render_task_message(protocol: ToolProtocol, text: str) -> str:
-    """The request that starts a task."""
+    """Render the message that starts a task."""
     return _wrap_in_tag("task", text) if protocol is ToolProtocol.XML else text
 
 
 def render_user_message(text: str) -> str:
-    """Anything that the user says later on."""
+    """Render any later message of the user."""
     return _wrap_in_tag("user_message", text)
 
 
 def render_resumption(minutes_ago: int | None, had_interrupted_call: bool) -> str:
-    """Opens the first request after a task was interrupted and taken up again."""
+    """Render the beginning of the first request after an interrupted task was resumed."""
     when = "" if minutes_ago is None else f" {_format_age(minutes_ago)} ago"
     text = (
         f"[TASK RESUMPTION] This task was interrupted{when} and continues now. It may or may not be"
@@ -229,7 +229,7 @@ def render_tool_error(message: str) -> str:
 def render_missing_parameter(
     protocol: ToolProtocol, tool: str, parameter: str, usage: str | None = None
 ) -> str:
-    """`usage`: how the tool is called in XML, where `args` may hold a parameter."""
+    """Render a missing parameter; `usage` is the call in XML, where `args` may hold a parameter."""
     in_args = usage is not None and "<args>" in usage and f"<{parameter}>" not in usage
     if protocol is ToolProtocol.XML and in_args:
         parameter = "args"
@@ -240,7 +240,7 @@ def render_missing_parameter(
 
 
 def render_argument_error(message: str, usage: str | None) -> str:
-    """XML tasks: what is wrong with a call, and how its tool is called."""
+    """Render an argument error in XML tasks, with the usage of the tool."""
     return render_tool_error(
         f"{message}\n\n{_get_tool_use_reminder(ToolProtocol.XML, usage)}" if usage else message
     )
@@ -254,7 +254,8 @@ def render_rooignore_denial(path: str) -> str:
 
 
 def render_no_tool_used(protocol: ToolProtocol, text: str = "", *, can_ask: bool = True) -> str:
-    """`text` is what the reply said instead; a question in a run without a user is answered."""
+    """Render the reply to a message without calls; `text` is that message; a question in a run
+    without a user is answered."""
     reminder = _get_tool_use_reminder(protocol)
     is_question = text.rstrip(_ENDING_MARKS).endswith(("?", "\uff1f"))
     nobody = f"\n\n{_NOBODY_THERE_TEXT}" if is_question and not can_ask else ""
@@ -262,7 +263,7 @@ def render_no_tool_used(protocol: ToolProtocol, text: str = "", *, can_ask: bool
 
 
 class AwaitableCommand(Struct, frozen=True):
-    """A running command of the task, and the name of its output in calls."""
+    """A running command of the task, and the name of its output for calls."""
 
     command: str
     artifact_id: str
@@ -270,7 +271,8 @@ class AwaitableCommand(Struct, frozen=True):
 
 
 def render_running_commands(protocol: ToolProtocol, commands: Sequence[AwaitableCommand]) -> str:
-    """For a reply without calls while commands run that the model may want to wait for."""
+    """Render the reply to a message without calls while commands run for which the model may want
+    to wait."""
     listed = "\n".join(f"- `{each.command}` (for {each.running_s:.0f} s)" for each in commands)
     calls = "\n".join(_render_wait_call(protocol, each.artifact_id) for each in commands)
     return (
@@ -320,7 +322,7 @@ def render_unusable_call(
     available: Sequence[str],
     usage: str | None = None,
 ) -> str:
-    """Something in the text looks like a call; the reason comes behind the reminder."""
+    """Render the reply to text that looks like a call; the reason follows the reminder."""
     return (
         f"{NO_TOOL_HEADER}\n\n{_get_tool_use_reminder(protocol, usage)}\n\n# What was wrong\n\n"
         f"{_explain_unusable_call(unusable, available)}"
@@ -328,7 +330,7 @@ def render_unusable_call(
 
 
 def render_unusable_part(unusable: UnusableCall, available: Sequence[str]) -> str:
-    """The same of a reply that makes other calls."""
+    """Render the same for a reply that also makes valid calls."""
     reason = _explain_unusable_call(unusable, available)
     return f"[ERROR] One more tool call of your reply was not run. {reason}"
 
@@ -437,7 +439,7 @@ EMPTY_RESULT_TEXT = "(tool did not return anything)"
 
 
 def render_result_header(description: str) -> str:
-    """XML tasks: the line above a result, e.g. ``[read_file for 'a.py'] Result:``."""
+    """Render the line above a result in XML tasks, e.g. ``[read_file for 'a.py'] Result:``."""
     return f"{description} Result:"
 
 
@@ -459,7 +461,7 @@ def _format_age(minutes: int) -> str:
 
 
 def render_hidden_messages_marker(count: int) -> str:
-    """What stands where the oldest turns of a long conversation were."""
+    """Render the marker that replaces the oldest turns of a long conversation."""
     return (
         f"[{count} earlier messages of this conversation are hidden, because it is longer than"
         " your context window. Read files again rather than rely on what you no longer see.]"
@@ -488,12 +490,12 @@ _MAX_WARNED_CONFLICTS = 5
 
 
 def render_merge_report(merge: WorktreeMergeResult) -> str:
-    """For the model and for people."""
+    """Render the report of a merge, for the model and for users."""
     return "\n".join(_iter_merge_lines(merge))
 
 
 def render_merge_warning(merge: WorktreeMergeResult) -> str:
-    """One line for people: where the changes are, and why they are not in the workspace."""
+    """Render one line for users: where the changes are, and why they are not in the workspace."""
     where = f"Changes of a subtask are left on the branch {merge.branch}, in {merge.directory}:"
     if not merge.conflicts:
         return f"{where} {merge.error}."

@@ -1,8 +1,8 @@
 """The system prompt and its fixed sections.
 
-The same arguments give the same bytes, and nothing here changes from turn to turn, so that
-providers can cache it. Everything that does change goes into the environment details. Each section
-is a function; an empty text leaves the section out. Tools that are not offered are not mentioned.
+The same arguments give the same bytes, and nothing here changes between turns, so that providers
+can cache it. Everything that changes is in the environment details. Each section is a function; an
+empty text leaves the section out. Tools that are not offered are not mentioned.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROGRAM = "You run in joey, a headless coding agent."
 
 
 class ToolDoc(Struct, frozen=True):
-    """A tool as the prompt explains it."""
+    """A tool as documented in the prompt."""
 
     spec: ToolSpec
     xml_usage: str | None = None
@@ -53,8 +53,8 @@ def build_system_prompt(  # noqa: PLR0913 (one argument per source, all by name)
     working: WorkingConditions | None = None,
     is_lean: bool = False,
 ) -> str:
-    """The whole prompt. `system_info` are `os`, `shell`, `home` and `workspace`; `is_lean`: as
-    short as can be."""
+    """Build the whole prompt. `system_info` has `os`, `shell`, `home` and `workspace`; with
+    `is_lean`, it is as short as possible."""
     added = render_custom_instructions(
         custom_instructions, mode.custom_instructions, language, instructions
     )
@@ -99,7 +99,7 @@ def _list_lean_sections(
     working: WorkingConditions,
     system_info: Mapping[str, str],
 ) -> list[str]:
-    from joey.core.prompts import lean  # few models need it
+    from joey.core.prompts import lean  # few models need this
 
     tool_use = lean.LEAN_TOOL_RULES[protocol]
     return [
@@ -113,7 +113,7 @@ def _list_lean_sections(
 
 
 def split_sections(prompt: str) -> list[tuple[str, str]]:
-    """The sections of a prompt with their titles; that of the first, the role, is its own."""
+    """Split a prompt into sections with their titles; the first section is the role."""
     role, *others = prompt.split(_SECTION_SEPARATOR)
     return [("ROLE", role), *((text.partition("\n")[0], text) for text in others)]
 
@@ -185,7 +185,7 @@ _PACE_GUIDELINES = {
 
 
 def render_tool_use(protocol: ToolProtocol, catalogue: str, conditions: frozenset[str]) -> str:
-    """The rules of calling. In XML tasks the catalogue of tools is part of the prompt."""
+    """Render the rules for tool calls. In XML tasks the prompt includes the tool catalogue."""
     is_native = protocol is ToolProtocol.NATIVE
     rules = _NATIVE_TOOL_RULES if is_native else _XML_TOOL_RULES
     parts = [
@@ -272,7 +272,7 @@ Say so if there are none."""
 
 
 def _list_conditions(mode: Mode, names: frozenset[str]) -> frozenset[str]:
-    """The tools that are offered, and what else may stand in brackets before a line."""
+    """List the offered tools and other conditions that may be in brackets before a line."""
     grant = mode.find_grant(ToolGroup.EDIT)
     is_restricted = grant is not None and grant.file_regex is not None
     holds = {
@@ -285,7 +285,7 @@ def _list_conditions(mode: Mode, names: frozenset[str]) -> frozenset[str]:
 
 
 def _select_lines(text: str, conditions: frozenset[str]) -> str:
-    """The lines without a `[condition] ` before them, or with one that holds."""
+    """Select the lines without a `[condition] ` prefix, or with one that holds."""
     lines = re.findall(r"^(?:\[(.+?)\] )?(.*)$", text, re.MULTILINE)
     return "\n".join(line for condition, line in lines if not condition or condition in conditions)
 
@@ -338,7 +338,7 @@ _SYSTEM_INFORMATION_LABELS = {
 def render_system_information(
     system_info: Mapping[str, str], working: WorkingConditions, names: frozenset[str]
 ) -> str:
-    """Only the facts named here: what varies with time does not belong in a cached prompt."""
+    """Render only the facts named here: changing facts do not belong in a cached prompt."""
     lines = [
         f"{label}: {system_info[key]}"
         for key, label in _SYSTEM_INFORMATION_LABELS.items()

@@ -1,1 +1,1 @@
-"""The WebSocket protocol, as both ends see it."""
+"""The WebSocket protocol, shared by server and client."""

@@ -24,7 +24,7 @@ from joey.core.wire.events import FailedPayload, QueuedMessage, UsageTotals
 
 
 class _Arguments(Struct, frozen=True, rename="camel", kw_only=True):
-    """Arguments; what is not known is passed over."""
+    """Arguments; unknown fields are ignored."""
 
 
 class _ResponseData(Struct, frozen=True, rename="camel", kw_only=True):
@@ -528,7 +528,7 @@ ORIGINAL_COMMANDS = tuple(name for name, *_ in _ORIGINAL_SPECS)
 
 
 def decode_response_data(command_name: str, data: Any) -> Any:
-    """For clients: the data of a response, checked. Raises msgspec.ValidationError."""
+    """Decode and check the data of a response, for clients. Raises msgspec.ValidationError."""
     types: dict[str, type[Struct]] = {"welcome": Welcome, "auth": Done}
     data_type = types.get(command_name) or COMMANDS[command_name].response_data_type
     return msgspec.convert(data, data_type)

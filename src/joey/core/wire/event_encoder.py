@@ -1,8 +1,8 @@
 """The encoder from a task's events to frames of the WebSocket API.
 
-The same encoder serves a running task and one that is read back from its journal; for durable
-events both give the same frames. A passing event only updates the rows; the server decides when to
-send them (see `apply_transient`).
+The same encoder serves a running task and one read back from its journal; for durable events both
+produce the same frames. A transient event only updates the rows; the server decides when to send
+them (see `apply_transient`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FrameEncoder:
         self._branch = BranchTracker()
 
     def encode(self, seq: int, event: ev.Event) -> list[EventFrame]:
-        """The frames of a durable event."""
+        """Encode a durable event as frames."""
         if type(event) in ev.TRANSIENT_EVENTS:
             raise ValueError(f"{type(event).__name__} is not durable")
         before, self.last_seq, self._next_part = self.last_seq, seq, 0
@@ -68,7 +68,7 @@ class FrameEncoder:
         yield from self._encode_after_rows(event)
 
     def _encode_rewind(self, path: Sequence[ev.Record]) -> Iterator[NamedPayload]:
-        """What is different now that the history is made of other records."""
+        """Encode the difference between the old history and the one made of other records."""
         facts = self.projection
         known = {get_ts(row): row for row in self.ui.rows}
         todos, mode, usage = facts.todos, facts.mode, facts.usage
@@ -97,17 +97,17 @@ class FrameEncoder:
             yield self._build_usage_payload()
 
     def apply_transient(self, event: ev.Event) -> tuple[RowChange, ...]:
-        """Take in a passing event; the rows that look different now."""
+        """Apply a transient event and return the rows that changed."""
         return self.ui.apply(event)
 
     def encode_row(self, change: RowChange) -> EventFrame | None:
-        """A row as it looks now; None when it is gone."""
+        """Encode a row in its current state; None if it is gone."""
         if self.ui.get_row(change.ts) is None:
             return None
         return self._build_frame(*self._build_message_payload(change), self.last_seq)
 
     def encode_open_rows(self) -> list[EventFrame]:
-        """The rows that still grow, as they look now."""
+        """Encode the growing rows in their current state."""
         return [
             self._build_frame(*self._build_message_payload(RowChange("updated", ts)), self.last_seq)
             for ts in self.ui.open_row_timestamps
@@ -139,7 +139,7 @@ class FrameEncoder:
     def _encode_before_rows(self, event: ev.Event) -> Iterator[NamedPayload]:
         match event:
             case ev.TaskCreated():
-                # It is told with its title, which the next record brings.
+                # It is announced with its title, which is in the next record.
                 self._pending_created_event = event
             case ev.UserMessage(is_first=True) if self._pending_created_event is not None:
                 yield "taskCreated", build_created_payload(self.projection)
@@ -231,7 +231,7 @@ class FrameEncoder:
 
 
 def build_created_payload(facts: TaskProjection) -> wire.CreatedPayload:
-    """What everybody is told of a new task."""
+    """Build the announcement of a new task."""
     return wire.CreatedPayload(
         workspace=facts.workspace,
         mode=facts.mode,
@@ -244,7 +244,7 @@ def build_created_payload(facts: TaskProjection) -> wire.CreatedPayload:
 
 
 def list_queued_messages(facts: TaskProjection) -> tuple[wire.QueuedMessage, ...]:
-    """Words that the model has not heard yet."""
+    """List the messages that the model has not seen yet."""
     return tuple(
         wire.QueuedMessage(id=m.id, text=m.text, timestamp=m.ts, images=m.images)
         for m in facts.queued_messages.values()
@@ -274,14 +274,14 @@ def _build_ask_payload(event: ev.AskOpened, view: AskView) -> NamedPayload:
 def encode_records(
     task_id: str, records: Iterable[ev.Record], build_ask_view: BuildAskView
 ) -> tuple[FrameEncoder, list[EventFrame]]:
-    """A task as its journal tells it."""
+    """Encode a task from its journal."""
     encoder = FrameEncoder(task_id, build_ask_view)
     frames = [frame for record in records for frame in encoder.encode(record.seq, record.event)]
     return encoder, frames
 
 
 class ReplayNormalizer:
-    """Frames told again to somebody who was away: a row is `created` when it is first met."""
+    """Normalizes replayed frames: the first frame about a row says `created`."""
 
     def __init__(self) -> None:
         self._seen_rows: set[int] = set()

@@ -87,7 +87,7 @@ class PausedPayload(_Payload, frozen=True):
 
 
 class UsageTotals(_Payload, frozen=True):
-    """`TokenUsage` with every number told, zeros too: clients of Roo's check for them."""
+    """`TokenUsage` with all numbers, including zeros: Roo's clients check for them."""
 
     total_tokens_in: int
     total_tokens_out: int
@@ -139,7 +139,7 @@ class TodosPayload(_Payload, frozen=True):
 
 
 class RewoundPayload(_Payload, frozen=True):
-    """The rows that came back or look different follow, each as a `message`."""
+    """A rewind; restored and changed rows follow, each as a `message`."""
 
     message_ts: int | None
     """The last row now."""

@@ -1,17 +1,17 @@
 """Frames of the WebSocket API: JSON text to checked values and back.
 
 There are three kinds: a client's *command*, the server's *response* to it, and *events*. For any
-input `parse_frame` returns a value: a command with checked arguments, the token of an `auth`
-frame, or the error to send to the client. It never raises for input from the network.
+input `parse_frame` returns a value: a command with checked arguments, the token of an `auth` frame,
+or the error to send to the client. It never raises for input from the network.
 
-`seq` of an event says how far its reader has come: everything up to and including that record of
-the task's journal has been sent. Of the frames that one record gives rise to, only the last
-carries its number and the others the number before it. So a reader that is disconnected between
-them and asks for everything after the last `seq` it saw misses none.
+`seq` of an event says how far its reader has got: everything up to and including that record of the
+task's journal has been sent. Of the frames of one record, only the last has its number, and the
+others have the number before it. So a reader that is disconnected between them and asks for
+everything after the last `seq` it saw misses none.
 
-`record` and `part` identify an event within its task, and rise from one event to the next. An event
-has the same ones each time it is sent, so a reader that asks for everything after them gets none
-twice. The parts of passing events are counted on from those of the record before them.
+`record` and `part` identify an event within its task, and increase from one event to the next. An
+event has the same ones each time it is sent, so a reader that asks for everything after them gets
+none twice. The parts of transient events continue the count of the record before them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class AuthFrame(Struct, frozen=True, tag="auth"):
     token: str
 
 
-# What a client's frame turns out to be --------------------------------------------------------
+# Parsed frames of a client --------------------------------------------------------
 
 
 class ParsedCommand(Struct, frozen=True):
@@ -110,7 +110,7 @@ class ParsedCommand(Struct, frozen=True):
 
 
 class WireError(Struct, frozen=True):
-    """What is wrong with a frame, as the client is told."""
+    """The problem of a frame, as reported to the client."""
 
     code: ErrorCode
     message: str
@@ -147,7 +147,7 @@ _DEPTH_PROBLEM = f"The frame is nested deeper than {MAX_NESTING_DEPTH} levels."
 
 
 def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
-    """What a client sent, or what is wrong with it."""
+    """Parse a client's frame, or return its problem."""
     if len(data) > MAX_FRAME_BYTES:
         return WireError(
             ErrorCode.INVALID_PARAMETER, f"A frame holds {MAX_FRAME_BYTES} bytes at most."
@@ -175,7 +175,7 @@ def parse_frame(data: str | bytes) -> ParsedCommand | AuthFrame | WireError:
 
 
 def decode_json(data: str | bytes, *, verbatim: Collection[str] = ()) -> Any:
-    """JSON in which half a surrogate pair, as JavaScript escapes it, becomes a question mark,
+    """Decode JSON in which lone surrogates, as JavaScript escapes them, become question marks,
     except in the fields that `verbatim` names. Raises msgspec.DecodeError, UnicodeError,
     RecursionError."""
     try:
@@ -240,7 +240,7 @@ def _build_parameter_error(frame: CommandFrame, message: str) -> WireError:
 
 
 def _format_validation_error(error: msgspec.ValidationError, within: str = "") -> str:
-    """msgspec's words with the place first: `arguments.text`: Expected `str`, got `int`."""
+    """Format msgspec's error with the place first: `arguments.text`: Expected `str`, got `int`."""
     path, problem = split_validation_error(error)
     if missing := re.search(r"missing required field `(.+?)`", problem):
         return f"`{within}{path}{'.' if path else ''}{missing[1]}` is missing."
@@ -269,5 +269,5 @@ _encoder = msgspec.json.Encoder()
 def encode_frame(frame: ResponseFrame | EventFrame) -> bytes:
     try:
         return _encoder.encode(frame)
-    except UnicodeEncodeError:  # an echo of half a surrogate pair, which only an escape can carry
+    except UnicodeEncodeError:  # echoes a lone surrogate, which must be escaped
         return json.dumps(msgspec.to_builtins(frame)).encode()

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 
 class _Arguments(Struct, frozen=True, rename="camel", kw_only=True):
-    """Arguments; what is not known is passed over."""
+    """Arguments; unknown fields are ignored."""
 
 
 class _Data(Struct, frozen=True, rename="camel", kw_only=True):
@@ -108,7 +108,7 @@ class RecordedConversation(_Data, frozen=True):
 
 
 class RecordedBlockPair(_Data, frozen=True):
-    """The blocks at one place of two requests; texts are cut around the first difference."""
+    """The blocks at one position of two requests; texts are cut around the first difference."""
 
     block: int
     kind: str

@@ -23,7 +23,7 @@ _TASK_ID_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_ID
 
 
 def build_wire_schema() -> Schema:
-    """One document: a frame is anything that `oneOf` lists; each shape has a name in `$defs`."""
+    """Build one document: a frame matches one of `oneOf`; each type has a name in `$defs`."""
     kinds = list(COMMANDS.values())
     data_types: dict[str, Any] = {kind.name: kind.response_data_type for kind in kinds}
     data_types |= {"welcome": Welcome, "auth": Authenticated}

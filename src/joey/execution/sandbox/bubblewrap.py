@@ -1,6 +1,6 @@
 """The sandbox level `full`: namespaces made by bubblewrap.
 
-The rest of the machine is missing in them. Sockets at which other programs listen are masked one
+The rest of the machine is not visible in them. Listening sockets of other programs are masked one
 by one, since a socket can be used even on a read-only mount.
 """
 
@@ -65,7 +65,7 @@ class Bubblewrap:
         self._binary_paths = binaries
 
     def explain_unavailable(self) -> str | None:
-        """Why it need not even be tried."""
+        """Explain why the sandbox cannot work here, without probing."""
         if self._find_binary() is None:
             return "bubblewrap is not installed (look for a package called bubblewrap)"
         if not seccomp.is_supported_machine():
@@ -85,11 +85,11 @@ class Bubblewrap:
         shell: Sequence[bytes],
         has_network: bool,
     ) -> dict[str, Any]:
-        """What the supervisor needs to know."""
+        """Build the plan for the supervisor."""
         binary = self._find_binary()
         assert binary is not None
         shell_options = ["--noprofile", "--norc"] if b"--norc" in shell else []
-        # To see a socket of another program is to be able to speak with it, be it read-only.
+        # A visible socket of another program can be connected to, even on a read-only mount.
         sockets = find_unix_socket_paths(protected_paths.scanned_directories, layout.workspace)
         sandbox = {
             "level": "full",
@@ -142,7 +142,8 @@ def _build_namespace_options(layout: FilesystemLayout) -> list[str]:
     options = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
     options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
     if not is_root_in_foreign_workspace(layout.workspace):
-        # Named, because a process that has joined the network of another sandbox is root there.
+        # Listed explicitly, because a process that has joined another sandbox's network is root
+        # there.
         user = ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
         return [*options, "--unshare-user", *user]
     for capability in ("CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_CHOWN"):
@@ -156,10 +157,10 @@ def _build_mount_options(layout: FilesystemLayout, is_measured: bool) -> tuple[s
     for path, view in layout.views.items():
         options += _build_path_mount_options(path, view, layout)
         if path == Path("/"):
-            # What root owns below /proc/sys it may write, without any capability.
+            # root may write its files below /proc/sys without any capability.
             options += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
             options += _SHARED_MEMORY_MOUNT_OPTIONS if is_measured else ()
-    # Whoever owns an empty file system may change its mode, and fill the memory with files.
+    # The owner of an empty file system may change its mode, and fill the memory with files.
     hidden = [path for path, view in layout.views.items() if view is PathView.HIDDEN]
     options += (
         word for path in filter(Path.is_dir, hidden) for word in ("--remount-ro", str(path))
@@ -177,7 +178,7 @@ def _build_path_mount_options(path: Path, view: PathView, layout: FilesystemLayo
         case PathView.PRIVATE:
             source = layout.temp_directory / ("home" if path == layout.home else "tmp")
             return ["--bind", str(source), place]
-    # For each bind bubblewrap reads the list of all mounts; an empty file system costs nothing.
+    # For each bind, bubblewrap reads the list of all mounts; an empty file system is cheap.
     return (
         ["--perms", "0555", "--tmpfs", place]
         if path.is_dir()
@@ -190,20 +191,21 @@ _PATH_COLUMN = 7
 
 
 def find_unix_socket_paths(directories: Iterable[str], workspace: Path) -> list[Path]:
-    """Those of our own network; a socket of another command lives in that command's."""
+    """Find the Unix sockets of this network namespace; sockets of another command are in that
+    command's."""
     try:
         lines = _UNIX_SOCKET_TABLE_PATH.read_text(
             encoding="utf-8", errors="surrogateescape"
         ).splitlines()[1:]
     except OSError:
-        return []  # Nothing is known about them here.
+        return []  # They are not listed here.
     rows = (line.split(None, _PATH_COLUMN) for line in lines)
     names = {row[_PATH_COLUMN] for row in rows if len(row) > _PATH_COLUMN}
     names = {os.path.normpath(name) for name in names if not name.startswith("@")}
     found = [Path(name) for name in sorted(names) if name.startswith("/")]
     near = [name for name in sorted(names) if not name.startswith(("/", ".."))]
     if near:
-        # Named from a folder that we do not know; it may be any of the workspace.
+        # Bound by a relative path from an unknown directory, possibly in the workspace.
         found += (workspace / directory / name for directory in directories for name in near)
     return [
         path
@@ -216,4 +218,4 @@ def _is_socket(path: Path) -> bool:
     try:
         return stat.S_ISSOCK(path.lstat().st_mode)
     except OSError:
-        return False  # It is gone, or nobody we know can reach it.
+        return False  # It is gone, or not reachable from here.

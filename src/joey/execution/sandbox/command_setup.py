@@ -1,6 +1,6 @@
-"""The start of a confined command: its arguments, variables and resource limits.
+"""The start of a sandboxed command: its arguments, variables and resource limits.
 
-A module of its own because it is loaded with the first command, not with the sandbox.
+A separate module because it is loaded with the first command, not with the sandbox.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _OFFLINE_VARIABLES = {"npm_config_fetch_retries": "0", "PIP_RETRIES": "0"}
 def build_environment(
     env: Mapping[str, str], given: Mapping[str, str], network: NetworkSetting
 ) -> dict[str, str]:
-    """The variables of a command; `given` are those that the sandbox sets."""
+    """Build the variables of a command; `given` are those that the sandbox sets."""
     defaults = {name: given["TMPDIR"] + place for name, place in _CACHE_PLACES.items()}
     defaults |= _OFFLINE_VARIABLES if network == "off" else {}
     return {**defaults, **env, **given}
 
 
 def encode_arguments(shell: Sequence[str]) -> list[bytes]:
-    """Raises OSError or ValueError, as starting a process would."""
+    """Encode arguments. Raises OSError or ValueError, as starting a process would."""
     encoded = [os.fsencode(each) for each in shell]
     if any(b"\0" in each for each in encoded):
         raise ValueError("embedded null byte")

@@ -1,9 +1,9 @@
-"""The file-system view of a confined command: which paths are readable, writable or hidden.
+"""The file-system view of a sandboxed command: which paths are readable, writable or hidden.
 
-Each path has a view, which everything below it shares unless it has its own. The system can be
-read. Home directories, sockets and removable disks are hidden, except for the directories in which
-tools are installed. The workspace and a private temporary directory can be written. Secrets are
-hidden wherever they lie.
+Each path has a view, which everything below it shares unless it has its own. The system is
+readable. Home directories, sockets and removable disks are hidden, except for the directories in
+which tools are installed. The workspace and a private temporary directory are writable. Secrets are
+hidden wherever they are.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class FilesystemLayout(Struct, frozen=True, eq=False):
 
 
 def find_view(path: Path, views: dict[Path, PathView]) -> PathView:
-    """The view of a resolved path: that of the nearest place at or above it."""
+    """Find the view of a resolved path: that of the nearest listed path at or above it."""
     return next(view for each in (path, *path.parents) if (view := views.get(each)))
 
 
@@ -108,8 +108,8 @@ def build_layout(config: SandboxConfig, temp: Path) -> FilesystemLayout:
 
 
 def build_views(config: SandboxConfig) -> dict[Path, PathView]:
-    """What a confined command sees of the machine as it is now, each place after those above it;
-    file tools go by the same (see `SandboxBoundary`)."""
+    """Build the views of the machine for a sandboxed command, parents first; file tools use the
+    same ones (see `SandboxBoundary`)."""
     workspace, home = _resolve_path(config.workspace), config.home
     writable = [_resolve_configured_path(each, workspace, home) for each in config.writable_paths]
     views: dict[Path, PathView] = {Path("/"): PathView.READ}
@@ -142,8 +142,7 @@ def build_views(config: SandboxConfig) -> dict[Path, PathView]:
 def find_visible_protected_paths(
     config: SandboxConfig, layout: FilesystemLayout, directories: dict[str, ScannedDirectory]
 ) -> ProtectedPaths:
-    """Protected names as they are now, but for those that are hidden, or that the user has
-    opened."""
+    """Find existing protected names, except for hidden ones and those that the user has opened."""
     workspace = layout.workspace
     left_out = {
         _resolve_configured_path(each, workspace, layout.home) for each in config.writable_paths
@@ -158,13 +157,13 @@ def find_visible_protected_paths(
 
 
 def is_root_in_foreign_workspace(workspace: Path) -> bool:
-    """Root works on somebody else's files: it needs capabilities for that, and no user namespace
-    of its own."""
+    """Whether root works on another user's files: it needs capabilities for that, and no user
+    namespace of its own."""
     return os.geteuid() == 0 and workspace.stat().st_uid != 0
 
 
 def _sort_and_prune_views(views: dict[Path, PathView]) -> dict[Path, PathView]:
-    """From above to below, without those that say what was said above."""
+    """Sort the views from top to bottom, without redundant ones."""
     found: dict[Path, PathView] = {}
     for path in sorted(views, key=lambda path: len(path.parts)):
         above = next((found[each] for each in path.parents if each in found), None)
@@ -176,7 +175,7 @@ def _sort_and_prune_views(views: dict[Path, PathView]) -> dict[Path, PathView]:
 def _find_tool_directories(
     config: SandboxConfig, home: Path | None, secrets: tuple[Path, ...]
 ) -> Iterable[Path]:
-    """Places outside the ordinary in which programs are installed."""
+    """Find tool directories outside the usual places."""
     if home is not None:
         yield from _resolve_existing(*(str(home / each) for each in _HOME_TOOL_PATHS))
     named = [config.env[name] for name in _TOOL_PATH_VARIABLES if config.env.get(name)]
@@ -193,12 +192,12 @@ def _find_tool_directories(
 
 
 def _resolve_existing(*places: str) -> list[Path]:
-    """Those that are there and could be looked at at all, as they really are."""
+    """Resolve existing, accessible paths."""
     return [_resolve_path(each) for each in places if os.access(each, os.R_OK)]
 
 
 def _resolve_configured_path(name: str, workspace: Path, home: Path | None) -> Path:
-    """A folder of the settings: absolute, of the home, or of the workspace."""
+    """Resolve a directory of the settings: absolute, in the home directory, or in the workspace."""
     if name.startswith("~/") and home is not None:
         return _resolve_path(home / name[2:])
     return _resolve_path(workspace / name)

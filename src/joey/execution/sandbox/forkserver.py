@@ -1,12 +1,12 @@
 """The fork server of one task: starts each command's supervisor as a copy of itself.
 
-Python takes longer to start than a sandbox takes to be set up; a copy of a running process is
-there at once. Orders come from joey over a socket: each message brings the supervisor's end of a
-socket to joey, and the output of its command. When joey has gone, or has no more orders, the fork
-server waits for its supervisors and ends.
+Starting Python takes longer than setting up a sandbox; a forked process is ready at once. joey
+sends requests over a socket: each message carries the supervisor's end of a socket to joey, and the
+output of its command. When joey exits or closes the socket, the fork server waits for its
+supervisors and exits.
 
 It runs with `python -I -S`, without joey's package module and without site-packages: everything it
-imports, at once or late, must get by with the standard library.
+imports, at once or late, may only use the standard library.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _PRELOAD_DELAY_MS = 15
 
 
 def main(order_fd: int) -> None:
-    os.set_inheritable(order_fd, False)  # it came to us by being inherited; a command is no heir
+    os.set_inheritable(order_fd, False)  # inherited by this process, but not for commands
     for number in _IGNORED_SIGNALS:
         _signal.signal(number, _signal.SIG_IGN)
-    gc.disable()  # it would touch, and so copy, memory that is shared with supervisors
+    gc.disable()  # it would touch, and thereby copy, memory shared with supervisors
     ForkServer(order_fd).run()
     os._exit(0)
 
@@ -55,12 +55,12 @@ class ForkServer:
                     os.waitpid(pid, 0)
                 elif parts := receive_descriptors(self._client_socket, 2)[1]:
                     self._start_supervisor(*parts)
-                else:  # joey wants nothing any more
+                else:  # joey has closed the socket
                     self._poller.unregister(descriptor)
                     goes_on = False
             if not self._is_preloaded and goes_on:
                 self._is_preloaded = True
-                # There is time: load what supervisors may need.
+                # Idle: load what supervisors may need.
                 from joey.execution.sandbox import kernel, protected_scan
 
                 assert kernel

@@ -44,7 +44,7 @@ class ForkServerManager:
         """A sandbox that was prepared for the next command, with its plan."""
 
     async def start_command(self, plan: dict[str, Any]) -> SupervisorTransport:
-        """Have a command kept, in the sandbox that waits for it if there is one. Raises OSError."""
+        """Start a command, in the spare sandbox if there is one. Raises OSError."""
         try:
             supervisor = await self._try_spare(plan)
             for _ in range(_MAX_START_ATTEMPTS):
@@ -52,7 +52,7 @@ class ForkServerManager:
                     break
                 server_task = self._ensure_server()
                 supervisor = await self._try_start_command(await asyncio.shield(server_task), plan)
-                # else somebody who waited too has begun another
+                # otherwise another waiting caller has started one
                 if supervisor is None and self._server_task is server_task:
                     self._stop_server()
             if supervisor is None:
@@ -72,7 +72,8 @@ class ForkServerManager:
     async def _try_start_command(
         self, server: ForkServerClient, plan: dict[str, Any]
     ) -> SupervisorTransport | None:
-        """Who keeps the command; None when nobody has begun with it, and nobody will."""
+        """Try to start a command; return its supervisor, or None if it was not started and never
+        will be."""
         if not server.is_alive:
             return None
         try:
@@ -86,7 +87,7 @@ class ForkServerManager:
         return supervisor
 
     async def _try_spare(self, plan: dict[str, Any]) -> SupervisorTransport | None:
-        """The sandbox that waits, with the command in it; None if it is not fit for it."""
+        """Try the spare sandbox; None if it does not fit the command."""
         (sandbox, supervisor), self._spare = self._spare, ({}, None)
         if supervisor is None or self._server_task is None:
             return None
@@ -102,20 +103,20 @@ class ForkServerManager:
         return None
 
     def _prepare_spare(self, sandbox: dict[str, Any]) -> None:
-        """The next command will most likely need such a one."""
+        """Prepare a spare sandbox, which the next command will most likely need."""
         server_task, (_, spare) = self._server_task, self._spare
         if spare is None and server_task is not None and server_task.done():
-            with suppress(OSError):  # then the next command tells
+            with suppress(OSError):  # then the next command reports it
                 server = server_task.result()
                 self._spare = (sandbox, server.start_supervisor(sandbox, network=self._network))
 
     def start_server(self) -> None:
-        """A fork server will be needed at once."""
+        """Start the server, because it is needed now."""
         if not self._is_closed:
             self._ensure_server()
 
     def prewarm(self) -> None:
-        """One will be needed, sooner or later."""
+        """Start the server ahead of the first command."""
         if self._can_wait:
             self.start_server()
             self._schedule_idle_stop()
@@ -126,7 +127,7 @@ class ForkServerManager:
         return has_place and not self._is_closed
 
     async def close(self) -> None:
-        """Nobody waits any more, and nobody will."""
+        """Close the manager; no caller waits any more."""
         self._is_closed = True
         self._stop_server()
         await asyncio.gather(*self._stop_tasks)
@@ -169,7 +170,7 @@ class ForkServerManager:
 
 
 async def _wait_until_begun(server: ForkServerClient, supervisor: SupervisorTransport) -> None:
-    """See the command begun with, or that nobody ever will, for which a stuck server is killed."""
+    """Wait until the command has started or never will; a stuck server is killed."""
     try:
         is_begun = await supervisor.wait_until_begun(_ORDER_TIMEOUT_S)
         if not is_begun and not supervisor.was_never_started:
@@ -203,7 +204,7 @@ _EXIT_TIMEOUT_S = 5.0
 
 class ForkServerClient:
     def __init__(self, group: ControlGroup | None = None) -> None:
-        """`group` is where it counts, with all that it starts."""
+        """`group` counts the server and everything it starts."""
         self._socket, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         self._child_fd: int | None = theirs.detach()
@@ -216,7 +217,7 @@ class ForkServerClient:
         self.argv = (sys.executable, "-I", "-S", "-c", *bootstrap)
 
     async def spawn(self) -> None:
-        """Start it. Raises OSError."""
+        """Start the server. Raises OSError."""
         loop = asyncio.get_running_loop()
         try:
             transport, _ = await loop.subprocess_exec(
@@ -247,7 +248,7 @@ class ForkServerClient:
         command: dict[str, Any] | None = None,
         network: TaskNetwork | None = None,
     ) -> SupervisorTransport:
-        """Have a sandbox prepared, and a command run in it. Raises OSError."""
+        """Start a supervisor that sets up a sandbox and runs a command in it. Raises OSError."""
         ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
         output, written = os.pipe()
         try:
@@ -266,29 +267,30 @@ class ForkServerClient:
         return supervisor
 
     def close_child_fd(self) -> None:
-        """Close what only the child needs."""
+        """Close the descriptors that only the child needs."""
         if self._child_fd is not None:
             os.close(self._child_fd)
             self._child_fd = None
 
     def close(self) -> None:
-        """It is not needed any more: it ends when its supervisors have."""
+        """Close the socket: the server exits when its supervisors have."""
         self.close_child_fd()
         self._socket.close()
 
     async def stop(self) -> None:
-        """The same, and see it end."""
+        """Close the socket and wait for the server to exit."""
         if self._was_used:
             self.close()
             await self._wait_for_exit()
         else:
-            await self.kill()  # sooner than it would hear of it
+            await self.kill()  # faster than waiting for it to notice
 
     async def kill(self) -> None:
-        """See it end, whatever it does; its supervisors go on."""
+        """Kill the server and wait for its exit; its supervisors continue."""
         self.close()
         if self._process_transport is not None and self._process_transport.get_returncode() is None:
-            # Not the transport's own: it reaps one that has just ended, and asyncio misses it.
+            # Not the transport's method: it reaps a process that has just ended, and asyncio misses
+            # it.
             with suppress(ProcessLookupError):
                 os.kill(self._process_transport.get_pid(), signal.SIGKILL)
         await self._wait_for_exit()

@@ -1,11 +1,11 @@
 """Kernel interfaces for which the standard library has no functions.
 
-Landlock, seccomp, capabilities, file birth times, and listening in the network namespace of
-another process. A socket belongs to the network in which it was made, whoever holds it: so a child
-joins the command's network, listens there, and passes the socket out.
+Landlock, seccomp, capabilities, file birth times, and listening in the network namespace of another
+process. A socket belongs to the network namespace in which it was created, regardless of its
+holder: so a child joins the command's namespace, listens there, and passes the socket out.
 
-Used in the process that becomes the command: it imports little, and is itself imported late,
-because ctypes is slow to load.
+Used in the process that becomes the command: it imports little, and is imported late, because
+ctypes is slow to load.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _libc.prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
 
 
 def get_landlock_version() -> int:
-    """0 when the kernel has none."""
+    """Return the Landlock version; 0 if the kernel has none."""
     found = _libc.syscall(
         _SYS_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_CREATE_RULESET_VERSION
     )
@@ -69,12 +69,12 @@ def get_landlock_version() -> int:
 
 
 def become_subreaper() -> None:
-    """Descendants whose parents end become children of this process."""
+    """Become the parent of descendants whose own parents exit."""
     _raise_on_failure(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "adopt processes")
 
 
 def read_birth_time_ns(path: str) -> int | None:
-    """When a file was created, in nanoseconds; None where the file system does not record it."""
+    """Read when a file was created, in nanoseconds; None if the file system does not record it."""
     found = _Statx()
     answer = _libc.statx(
         _AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, ctypes.byref(found)
@@ -86,12 +86,12 @@ def read_birth_time_ns(path: str) -> int | None:
 
 
 def join_namespace(pid: int, kind: str) -> None:
-    """Enter a namespace of another process. The one who made its namespace of users may."""
+    """Enter a namespace of another process. The creator of its user namespace may do so."""
     enter_namespace(os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC))
 
 
 def enter_namespace(namespace: int) -> None:
-    """Enter an open namespace, and the namespace of users that owns it."""
+    """Enter an open namespace, and the user namespace that owns it."""
     owner = fcntl.ioctl(namespace, _NS_GET_USERNS)
     if not os.path.samestat(os.fstat(owner), os.stat("/proc/self/ns/user")):
         _raise_on_failure(_libc.setns(owner, _CLONE_NEWUSER), "join its users")
@@ -102,16 +102,16 @@ class NamespaceMounts:
     """Mounts in the mount namespace of another process, at open files and directories."""
 
     def __init__(self, pid: int) -> None:
-        """Enters the namespace, for good."""
+        """Enter the namespace permanently."""
         self._own_descriptors = os.open("/proc/self/fd", os.O_PATH | os.O_CLOEXEC)
         join_namespace(pid, "mnt")
 
     def mount_empty_directory(self, target: int) -> None:
-        """Cover a directory with an empty one that nobody can write to."""
+        """Cover a directory with an empty one that is not writable."""
         self._mount(b"tmpfs", target, b"tmpfs", _MS_RDONLY_NOSUID_NODEV_NOEXEC, b"mode=0555")
 
     def bind(self, source: int, target: int, *, read_only: bool) -> None:
-        """Mount `source`, with all that is mounted in it, at `target`."""
+        """Mount `source`, with everything mounted in it, at `target`."""
         flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE | _AT_EMPTY_PATH
         tree = _libc.syscall(_SYS_OPEN_TREE, source, b"", flags)
         attributes = (ctypes.c_uint64 * 4)(_MS_RDONLY_NODEV if read_only else 0)
@@ -126,7 +126,7 @@ class NamespaceMounts:
         _raise_on_failure(moved, "hold a protected name")
 
     def _bind_on_old_kernel(self, source: int, target: int, read_only: bool) -> None:
-        """Before Linux 5.12: what is mounted there, and in it, is made read-only one by one."""
+        """Before Linux 5.12, make the mounts below it read-only one by one."""
         self._mount(b"%d" % source, target, None, _MS_BIND | _MS_REC, None)
         place = os.fsencode(os.readlink(str(target), dir_fd=self._own_descriptors))
         table = os.open("../mountinfo", os.O_RDONLY, dir_fd=self._own_descriptors)
@@ -144,16 +144,16 @@ class NamespaceMounts:
     def _mount(
         self, source: bytes, target: int, kind: bytes | None, flags: int, data: bytes | None
     ) -> None:
-        # By the machine's own /proc: nobody can exchange what a number there leads to.
+        # Through the machine's own /proc: what a descriptor there refers to cannot be exchanged.
         os.fchdir(self._own_descriptors)
         done = _libc.mount(source, b"%d" % target, kind, ctypes.c_ulong(flags), data)
         _raise_on_failure(done, "hold a protected name")
 
 
 def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[str, int]]) -> None:
-    """Allow the rights of the rules, and refuse all others of those that are named."""
+    """Apply rules: allow their rights, and deny all other named rights."""
     attributes = (ctypes.c_uint64 * 3)(files, tcp, scopes)
-    # Older kernels know fewer fields, and refuse those that they do not know unless they are 0.
+    # Older kernels know fewer fields, and reject unknown ones unless they are 0.
     size = ctypes.sizeof(attributes) if tcp or scopes else 8
     size_and_flags = (ctypes.c_size_t(size), ctypes.c_uint32(0))
     ruleset = _libc.syscall(_SYS_LANDLOCK_CREATE_RULESET, attributes, *size_and_flags)
@@ -162,7 +162,7 @@ def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[st
         try:
             directory = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except (FileNotFoundError, PermissionError):
-            continue  # It went away meanwhile, or is not to be seen by us either.
+            continue  # It was removed meanwhile, or is not visible here either.
         if stat.S_ISLNK(os.fstat(directory).st_mode):
             os.close(directory)
             continue  # It has become a link meanwhile.
@@ -179,12 +179,12 @@ def apply_landlock_rules(files: int, tcp: int, scopes: int, rules: list[tuple[st
 
 
 def drop_capabilities(kept: int) -> None:
-    """Give up all capabilities but those of the mask, for ever."""
+    """Drop all capabilities except those of the mask, permanently."""
     if os.geteuid() != 0:
         return
     for each in range(_MAX_CAPABILITY_NUMBER + 1):
         if not kept >> each & 1:
-            _libc.prctl(_PR_CAPBSET_DROP, each, 0, 0, 0)  # fails behind the last that exists
+            _libc.prctl(_PR_CAPBSET_DROP, each, 0, 0, 0)  # fails after the last one
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_LINUX_CAPABILITY_VERSION_3, 0)
     low, high = kept & 0xFFFFFFFF, kept >> 32
@@ -210,7 +210,7 @@ _LISTEN_BACKLOG = 64
 
 
 def listen_in_network_namespace(pid: int, port: int) -> int:
-    """Listen on the loopback of the network that a process lives in. Raises OSError."""
+    """Listen on the loopback interface of a process's network namespace. Raises OSError."""
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
     child = os.fork()
     if not child:

@@ -1,6 +1,6 @@
 """Commands about permissions: what runs without asking, taking it back, the level of a task.
 
-A module of its own because the commands are in modules by subject.
+A separate module because the commands are in modules by subject.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Commands that read recordings of requests to models.
 
-A module of its own: each module of commands has one subject.
+A separate module: each module of commands has one subject.
 """
 
 from __future__ import annotations

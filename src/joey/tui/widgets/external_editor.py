@@ -1,6 +1,6 @@
 """The draft in the user's own editor.
 
-A module of its own because it runs another program that takes over the whole terminal.
+A separate module because it runs another program that takes over the whole terminal.
 """
 
 from __future__ import annotations
