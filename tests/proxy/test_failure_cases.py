@@ -351,6 +351,15 @@ async def test_a_request_that_is_no_json_is_kept_as_it_is(tmp_path: Path) -> Non
     assert (request, exchange.wire) == (body, Wire.ANTHROPIC)
 
 
+@pytest.mark.parametrize("second", ["gzip", "identity, br"])
+async def test_a_compressed_request_is_counted_and_not_kept(tmp_path: Path, second: str) -> None:
+    fields = f"identity\r\nContent-Encoding: {second}"
+    async with serve(answer_ok) as service, open_proxy(tmp_path, service) as proxy:
+        await send(proxy.port, build_request(body=b"key=x", Content_Encoding=fields), len(OK))
+        ((exchange, request, _),) = await proxy.wait_for_recorded()
+    assert (request, exchange.request_bytes) == (b"", 5)
+
+
 @pytest.mark.parametrize("size", [270_000, 300_000, 3_000_000])
 async def test_a_head_of_300_kb_is_refused(tmp_path: Path, size: int) -> None:
     async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

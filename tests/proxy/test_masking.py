@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -156,6 +157,37 @@ def test_parts_of_multipart_forms_are_masked(cuts: list[int]) -> None:
     kept = body.replace(b"se\r\ncret--B b", b"**\r\n*********").replace(b"\nabc\r", b"\n***\r")
     masker = make_body_masker('multipart/form-data; boundary="B b"; charset=utf-8')
     assert feed(masker, body, cuts) == kept
+
+
+@pytest.mark.parametrize("content_type", ["", "application/x-www-form-urlencoded", "text/plain"])
+def test_json_is_masked_whatever_type_is_declared(content_type: str) -> None:
+    body = b' {"a":"x=y&key=z","api_key":"a=b&c"}'
+    kept = body.replace(b"a=b&c", b"*****")
+    for cut in range(len(body)):
+        assert feed(make_body_masker(content_type), body, [cut]) == kept
+
+
+@given(st.lists(st.integers(0, 300)))
+def test_json_in_parts_of_multipart_bodies_is_masked(cuts: list[int]) -> None:
+    body = (
+        b"--B\r\nContent-Disposition: form-data; name=config\r\n\r\n"
+        b'{"api_key":"abc",\r\n"text":"key=a"}\r\n'
+        b'--B\r\nContent-Disposition: form-data; name=file; filename="a.jsonl"\r\n\r\n'
+        b'{"token":"def"}\n{"secret": "ghi"}\r\n--B--\r\n'
+    )
+    kept = re.sub(b"abc|def|ghi", b"***", body)
+    assert feed(make_body_masker("multipart/form-data; boundary=B"), body, cuts) == kept
+    assert feed(make_body_masker("multipart/mixed; boundary=B"), body, cuts) == kept
+
+
+@given(st.lists(st.integers(0, 300)))
+def test_unusual_spellings_of_multipart_forms_are_masked(cuts: list[int]) -> None:
+    body = (
+        b"--B \t\r\nContent-Disposition: form-data;\r\n\tname=token\r\n\r\nabc\r\n"
+        b"--B\nContent-Disposition: form-data; name=secret\n\nabc\n--B--  \n"
+    )
+    masker = make_body_masker("multipart/form-data; boundary=B")
+    assert feed(masker, body, cuts) == body.replace(b"abc", b"***")
 
 
 def test_targets_and_headers_are_masked() -> None:

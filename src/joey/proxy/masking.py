@@ -38,7 +38,7 @@ _UNFINISHED_FIELD_RE = compile_regex(
 _STRING_REST_RE = compile_regex(rb'(?:[^"\\]|\\.)*+', re.DOTALL)
 _ESCAPE_RE = compile_regex(r"\\u00([0-9A-Fa-f]{2})")
 _MULTIPART_RE = compile_regex(
-    r"\s*multipart/form-data\b.*?\bboundary=\"?([^\";,]{1,200})", re.IGNORECASE
+    r"\s*multipart/[\w.+-]+\s*;.*?\bboundary=\"?([^\";,]{1,200})", re.IGNORECASE
 )
 _PART_NAME_RE = compile_regex(rb"content-disposition:.*?\bname=\"?([^\";\r\n]*)", re.IGNORECASE)
 _LINE_RE = compile_regex(rb"[^\n]*\n|[^\n]+")
@@ -75,12 +75,10 @@ def mask_target(target: bytes) -> bytes:
 
 
 def make_body_masker(content_type: str) -> BodyMasker:
-    """For a body of this type, or of JSON that is not declared to be."""
-    if "x-www-form-urlencoded" in content_type.lower():
-        return FormMasker()
+    """For a body of this type, or of JSON whatever its type: `curl -d` declares it a form."""
     if multipart := _MULTIPART_RE.match(content_type):
-        return MultipartMasker(multipart[1].encode("latin-1"))
-    return JsonMasker()
+        return MultipartMasker(multipart[1].rstrip().encode("latin-1"))
+    return JsonMasker(FormMasker() if "x-www-form-urlencoded" in content_type.lower() else None)
 
 
 class FormMasker:
@@ -109,13 +107,17 @@ class FormMasker:
 
 
 class MultipartMasker:
-    """Values of a form in parts: lines of `--BOUNDARY`, header fields, an empty one, the value."""
+    """Parts of a body: lines of `--BOUNDARY`, header fields, an empty one, the content. The values
+    of a form's secrets are masked, and those of secrets in JSON."""
 
     def __init__(self, boundary: bytes) -> None:
-        self._ends = (b"--" + boundary + b"\r\n", b"--" + boundary + b"--\r\n")
+        self._ends = (b"--" + boundary, b"--" + boundary + b"--")
         self._line = b""
         """The beginning of the line that has not ended yet."""
+        self._field = b""
+        """The part's header field before that line."""
         self._is_head = self._is_secret = False
+        self._json = JsonMasker()
 
     def feed(self, data: bytes) -> bytes:
         return b"".join(map(self._feed_line, _LINE_RE.findall(data)))
@@ -125,16 +127,23 @@ class MultipartMasker:
         line = self._line + piece
         is_whole = piece.endswith(b"\n")
         self._line = b"" if is_whole else line[:_MAX_NAME_BYTES]
-        if is_whole and line in self._ends:
+        bare = line.rstrip()
+        if is_whole and bare in self._ends:
             self._is_head, self._is_secret = True, False
-        elif is_whole and self._is_head:
-            self._is_head = line != b"\r\n"
-            if name := _PART_NAME_RE.match(line):
-                self._is_secret = is_secret_name(name[1].decode("latin-1"))
-        elif self._is_secret and not self._is_head:
-            may_be_end = any(end.startswith(line) for end in self._ends)
-            return piece if may_be_end else _VALUE_RE.sub(_MASK, piece)
+            self._field, self._json = b"", JsonMasker()
+        elif self._is_head:
+            if is_whole:
+                self._apply_head_line(bare)
+        elif not bare or not any(end.startswith(bare) for end in self._ends):
+            return _VALUE_RE.sub(_MASK, piece) if self._is_secret else self._json.feed(piece)
         return piece
+
+    def _apply_head_line(self, line: bytes) -> None:
+        """`line` may continue the field before it."""
+        self._is_head = bool(line)
+        self._field = self._field + line if line[:1].isspace() else line
+        if name := _PART_NAME_RE.match(self._field):
+            self._is_secret = is_secret_name(name[1].decode("latin-1"))
 
 
 class _JsonState(Enum):
@@ -148,9 +157,11 @@ class _JsonState(Enum):
 
 
 class JsonMasker:
-    """String values of fields at any depth of an object or array; other bodies stay as they are."""
+    """String values of fields at any depth of an object or array."""
 
-    def __init__(self) -> None:
+    def __init__(self, other: BodyMasker | None = None) -> None:
+        """`other` masks bodies that are not JSON; without it they stay as they are."""
+        self._other = other
         self._state = _JsonState.START
         self._context = b""
         """The end of what was fed: a field's name whose value may begin in the next piece."""
@@ -163,7 +174,7 @@ class JsonMasker:
             is_json = opening in b"{["
             self._state = _JsonState.OUTSIDE if is_json else _JsonState.NOT_JSON
         if self._state is _JsonState.NOT_JSON:
-            return data
+            return self._other.feed(data) if self._other is not None else data
         found: list[bytes] = []
         at = 0
         while at < len(data):

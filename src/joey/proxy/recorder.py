@@ -110,9 +110,7 @@ class Recording:
         self._file = recorder.create_file(number)
         content_type = find_header(raw.request_headers, "content-type")
         self._masker: BodyMasker = make_body_masker(content_type)
-        encoding = find_header(raw.request_headers, "content-encoding").strip().lower()
-        # In a compressed body, secrets could not be masked.
-        self._keeps_request = recorder.keeps_bodies and encoding in ("", "identity")
+        self._keeps_request = recorder.keeps_bodies and not _is_compressed(raw)
         self.keeps_response = recorder.keeps_bodies
         self._request_bytes = self._response_bytes = 0
         self._write(FrameKind.OPEN, msgspec.json.encode(masked))
@@ -159,3 +157,11 @@ class Recording:
             self._file.close()
             self._file = None
             self._recorder.fail(error)
+
+
+def _is_compressed(exchange: Exchange) -> bool:
+    """Whether secrets in the request's body cannot be masked."""
+    return any(
+        name.lower() == "content-encoding" and value.strip().lower() not in ("", "identity")
+        for name, value in exchange.request_headers
+    )
