@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from joey.config.config_store import ConfigStore
+from joey.proxy.book import open_book
 from joey.testing.script import Turn, say, usage
 from joey.testing.server import ModelServer
 from tests.harness.proxy.proxies import (
@@ -217,6 +218,19 @@ async def test_the_key_of_a_profile_is_sent_only_with_the_token(tmp_path: Path) 
         (got,) = server.requests
     assert got.headers["x-api-key"] == "sk-of-the-profile"
     assert prefix not in got.path
+
+
+async def test_a_book_that_breaks_stops_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    book = tmp_path / "book.sqlite"
+    async with serve(answer_ok) as service, start_proxy(book, service) as proxy:
+        with open_book(book) as opened:
+            opened.connection.execute("DROP TABLE answer")
+        for _ in range(3):
+            assert await send(proxy.port, build_request(body=BODY), len(OK)) == OK
+        proxy.process.send_signal(signal.SIGINT)
+        _, stderr = await proxy.process.communicate()
+    (line,) = (each for each in stderr.decode().splitlines() if "STOPPED" in each)
+    assert "no such table: answer. Requests are still passed on. Restart joey proxy" in line
 
 
 async def test_the_locks_of_the_database_survive_all_that_a_process_does(tmp_path: Path) -> None:

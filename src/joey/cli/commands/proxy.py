@@ -151,8 +151,8 @@ def _find_book(arguments: Namespace) -> Path:
 
 def _report_failure(reason: str) -> None:
     print(
-        f"joey: RECORDING HAS STOPPED: {KNOWN_SECRETS.redact(reason)}. Requests are still passed"
-        " on. Restart joey proxy when this is settled.",
+        f"joey: RECORDING HAS STOPPED: {KNOWN_SECRETS.redact(reason).rstrip('.')}. Requests are"
+        " still passed on. Restart joey proxy when this is settled.",
         file=sys.stderr,
         flush=True,
     )
