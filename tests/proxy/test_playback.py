@@ -201,7 +201,7 @@ async def test_exported_script_says_the_same_again(tmp_path: Path) -> None:
 async def test_exported_roo_task_can_be_imported(tmp_path: Path, path: str) -> None:
     exchanges = [
         {"request": build_request(path, asked), "response": build_response(path, said), "at": at}
-        for at, (asked, said) in enumerate([(ASKED, SAID), (GOING_ON, "It is empty.")], 5_000)
+        for at, (asked, said) in ((5_000, (ASKED, SAID)), (6_000, (GOING_ON, "It is empty.")))
     ]
     book = tmp_path / "book.sqlite"
     recordings = open_recordings(book, [{**each, "path": path} for each in exchanges])
@@ -216,6 +216,15 @@ async def test_exported_roo_task_can_be_imported(tmp_path: Path, path: str) -> N
     assert (await run_joey("proxy", "export", "1", *arguments)).code == 0
     messages = json.loads((directory / "api_conversation_history.json").read_bytes())
     assert [message["role"] for message in messages] == ["user", "assistant"] * 2
+    rows = json.loads((directory / "ui_messages.json").read_bytes())
+    texts = [GOING_ON[0][1], SAID, GOING_ON[2][1], "It is empty."]
+    assert [(row["say"], row["text"]) for row in rows if row["say"] != "api_req_started"] == [
+        *zip(("text", "text", "user_feedback", "text"), texts, strict=True)
+    ]
+    assert [number for number, row in enumerate(rows) if row["say"] == "api_req_started"] == [1, 4]
+    assert len({row["ts"] for row in rows}) == len(rows)
+    item = json.loads((directory / "history_item.json").read_bytes())
+    assert item["task"] == GOING_ON[0][1]
     imported = await run_joey("tasks", "import", str(directory))
     assert (imported.code, imported.stderr) == (0, "1 imported\n")
 

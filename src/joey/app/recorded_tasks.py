@@ -16,7 +16,11 @@ from joey.ports.storage import TaskMetadata
 from joey.proxy.call_formats import CallFormat
 from joey.proxy.conversation_export import list_messages
 from joey.proxy.recordings import RecordedTurn, Recordings
-from joey.storage.roo_conversion import build_rows_from_messages, convert_messages
+from joey.storage.roo_conversion import (
+    assign_row_timestamps,
+    build_rows_from_messages,
+    convert_messages,
+)
 from joey.storage.roo_task_directory import detect_protocol, encode_roo_files
 from joey.system.files import make_private_directory, replace_files, translate_storage_errors
 
@@ -48,7 +52,9 @@ def _encode_task(
     )
     turns = recordings.list_turns(session)
     requests = [_build_request_row(turn, recordings.exchange(turn).at) for turn in turns]
-    rows = sorted([*build_rows_from_messages(messages), *requests], key=lambda row: int(row["ts"]))
+    said_rows = build_rows_from_messages(messages)
+    # At the same time, a message precedes the request that sends it.
+    rows = assign_row_timestamps(sorted([*said_rows, *requests], key=lambda row: int(row["ts"])))
     has_text_calls = any(turn.call_format is CallFormat.XML for turn in turns)
     protocol = detect_protocol(messages) or (
         ToolProtocol.XML if has_text_calls else ToolProtocol.NATIVE

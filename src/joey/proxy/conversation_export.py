@@ -48,8 +48,11 @@ def list_messages(recordings: Recordings, session: int) -> list[ConversationMess
     """The conversation as its latest request has it, and the reply to that. Raises UserError."""
     chain = _find_chain(recordings, session)
     messages: list[ConversationMessage] = []
+    ended = 0
     for turn, request in chain:
         exchange = recordings.exchange(turn)
+        replied = min(ended, exchange.at - 1)
+        ended = exchange.at + int(exchange.seconds * 1000)
         given = list(_iter_messages(request))
         if request.continued_reply:
             known = 0
@@ -59,11 +62,13 @@ def list_messages(recordings: Recordings, session: int) -> list[ConversationMess
                 ConversationMessage(role, content, old.at)
                 for old, (role, content) in zip(messages, given, strict=False)
             ]
-        messages += [ConversationMessage(*each, exchange.at) for each in given[known:]]
+        messages += [
+            ConversationMessage(role, content, replied if role == "assistant" else exchange.at)
+            for role, content in given[known:]
+        ]
         if (request.continued_reply or turn is chain[-1][0]) and (
             content := _build_reply_blocks(recordings, turn, request)
         ):
-            ended = exchange.at + int(exchange.seconds * 1000)
             messages.append(ConversationMessage("assistant", content, ended))
     return _merge_roles(messages)
 

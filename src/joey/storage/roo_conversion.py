@@ -259,7 +259,7 @@ def normalize_rows(raw: list[Any]) -> list[RooRow]:
     rows = [row for row in raw if isinstance(row, dict) and row.get("type") in ("ask", "say")]
     if len(rows) < len(raw):
         _log.warning("%s entries of the UI history are no rows", len(raw) - len(rows))
-    return _assign_row_timestamps(_trim_unfinished_rows(rows))
+    return assign_row_timestamps(_trim_unfinished_rows(rows))
 
 
 def to_roo_call_row(row: RooRow) -> RooRow:
@@ -313,7 +313,7 @@ def build_rows_from_messages(messages: list[Message]) -> list[RooRow]:
     for message in messages:
         for row in _derive_rows_from_message(message, first=not rows):
             rows.append(row | ({"ts": message.ts} if isinstance(message.ts, int) else {}))
-    return _assign_row_timestamps(rows)
+    return assign_row_timestamps(rows)
 
 
 def _trim_unfinished_rows(rows: list[RooRow]) -> list[RooRow]:
@@ -331,7 +331,8 @@ def _trim_unfinished_rows(rows: list[RooRow]) -> list[RooRow]:
     return rows
 
 
-def _assign_row_timestamps(rows: list[RooRow]) -> list[RooRow]:
+def assign_row_timestamps(rows: list[RooRow]) -> list[RooRow]:
+    """The rows with times that increase: Roo tells rows apart by them."""
     last = 0
     numbered: list[RooRow] = []
     for row in rows:
