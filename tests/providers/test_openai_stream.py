@@ -272,6 +272,7 @@ def test_text_may_come_in_parts() -> None:
             Usage(input=10, output=2, cache_writes=3, cache_reads=4),
         ),
         ({"prompt_cache_hit_tokens": 6}, Usage(input=10, output=2, cache_reads=6)),
+        ({"cached_tokens": 6}, Usage(input=10, output=2, cache_reads=6)),
         (
             {"cost": 0.5, "cost_details": {"upstream_inference_cost": 0.25}},
             Usage(input=10, output=2, cost=0.75),
@@ -284,6 +285,8 @@ def test_usage_is_read_in_the_terms_of_each_service(
 ) -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12, **stated}
     assert read({"choices": [], "usage": usage}) == [UsageChunk(expected)]
+    choice = {"index": 0, "delta": {}, "usage": usage}  # as Moonshot sends it
+    assert read({"choices": [choice]}) == [UsageChunk(expected)]
 
 
 @pytest.mark.requirement("providers:errors:in-stream")

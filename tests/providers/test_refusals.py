@@ -32,6 +32,7 @@ SENT = json.dumps(
         "max_tokens": 1,
         "reasoning_effort": "low",
         "presence_penalty": 1,
+        "output_config": {"effort": "low"},
         "messages": [
             {"content": 'not a key: "min_p":1', "reasoning_content": "", "tool_calls": []},
             {"thinking": "", "signature": "", "reasoning": ""},
@@ -68,6 +69,7 @@ SENT = json.dumps(
         (400, "property 'messages.2.assistant.reasoning' is unsupported", "reasoning"),
         (400, 'Unknown name \\"parallel_tool_calls\\": Cannot find field.', "parallel_tool_calls"),
         (400, "tools.0.cache_control: Extra inputs are not permitted", "cache_control"),
+        (400, "This model does not support the effort parameter.", "output_config"),
         (400, "messages.1.content.0: Invalid `signature` in `thinking` block", "signature"),
         (400, "Unexpected role 'user' after role 'tool'", USER_AFTER_TOOL),
         (

@@ -123,13 +123,6 @@ class _ChoiceDelta(Struct):
     tool_calls: list[_ToolCallDelta] | None = None
 
 
-class _StreamChoice(Struct):
-    delta: _ChoiceDelta | None = None
-    message: _ChoiceDelta | None = None
-    """From servers that answer in one piece."""
-    finish_reason: str | None = None
-
-
 class _PromptTokensDetails(Struct):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
@@ -146,8 +139,18 @@ class _OpenAiUsage(Struct):
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
     cost: float | None = None
     cost_details: _CostDetails | None = None
+
+
+class _StreamChoice(Struct):
+    delta: _ChoiceDelta | None = None
+    message: _ChoiceDelta | None = None
+    """From servers that answer in one piece."""
+    finish_reason: str | None = None
+    usage: _OpenAiUsage | None = None
+    """Moonshot's, in the last chunk."""
 
 
 class _StreamChunk(Struct):
@@ -181,14 +184,16 @@ class OpenAiStreamDecoder(StreamDecoder):
         if error := said.error or errors.find_minimax_error(said.base_resp):
             raise errors.build_stream_error(self._service, error)
         chunks: list[msg.Chunk] = []
+        usage = said.usage
         if said.choices:
             choice = said.choices[0]
+            usage = usage or choice.usage
             if (delta := choice.delta or choice.message) is not None:
                 self._handle_delta(delta, chunks)
             if choice.finish_reason:
                 self._handle_finish(choice.finish_reason, said.id, chunks)
-        if said.usage is not None:
-            chunks.append(msg.UsageChunk(_convert_usage(said.usage)))
+        if usage is not None:
+            chunks.append(msg.UsageChunk(_convert_usage(usage)))
         return chunks
 
     def _parse_chunk(self, event: ServerSentEvent) -> _StreamChunk:
@@ -348,6 +353,7 @@ def _convert_usage(usage: _OpenAiUsage) -> msg.Usage:
         cache_reads=usage.cache_read_input_tokens
         or details.cached_tokens
         or usage.prompt_cache_hit_tokens
+        or usage.cached_tokens
         or 0,
         cost=cost,
     )

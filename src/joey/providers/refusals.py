@@ -204,6 +204,8 @@ def find_refusal_of_chat(status: int | None, text: str, known: frozenset[str]) -
 
 
 def _build_name_pattern(name: str) -> str:
+    if name == "output_config":
+        return r"(?<![a-z_])output_config(?![a-z_])|the effort parameter"
     if "_" in name:
         return rf"(?<![a-z_]){re.escape(name.lower())}(?![a-z_])"
     # An English word too: only where it is quoted or part of a path.
