@@ -59,6 +59,12 @@ async def test_other_programs_on_these_ports_are_passed_over(
         assert await find_at(monkeypatch, *(f"{web.url}/v1" for web in webs)) == []
 
 
+async def test_a_server_whose_model_takes_all_processors_is_found() -> None:
+    async with small_web(OLLAMA, delay=1.1) as web:
+        found = await find_local_servers({"OLLAMA_HOST": web.url})
+    assert [server.provider for server in found] == ["ollama"]
+
+
 @pytest.mark.parametrize("written", ["127.0.0.1:{}", "http://127.0.0.1:{}", "0.0.0.0:{}"])
 async def test_ollama_is_looked_for_where_its_variable_says(written: str) -> None:
     async with small_web(OLLAMA) as web:

@@ -234,8 +234,9 @@ def build_service_headers(profile: Profile) -> dict[str, str]:
 
 
 LOCAL_PROVIDERS = tuple(kind for kind in PROVIDER_SPECS if kind.is_local)
-LOCAL_TIMEOUT_S = 0.8
-"""For all of them together, since they are asked at once."""
+LOCAL_TIMEOUT_S = 2.0
+"""For all of them together. Where nothing runs, a connection is refused at once; a server whose
+model takes all processors needs its time."""
 MAX_LISTED_MODELS = 500
 _EMBEDDING_MODEL_RE = compile_regex(r"embed|rerank|(?:^|/)(?:bge|all-minilm)-", re.IGNORECASE)
 """Models that cannot chat; LM Studio always lists one, and Ollama those that were pulled."""

@@ -26,7 +26,7 @@ class SmallWeb(Struct, frozen=True):
 
 @asynccontextmanager
 async def small_web(
-    pages: Mapping[str, object], *, status: int = 200, silent: bool = False
+    pages: Mapping[str, object], *, status: int = 200, silent: bool = False, delay: float = 0
 ) -> AsyncIterator[SmallWeb]:
     """Answers GET with JSON, and with 404 for what is no page; or takes calls and says nothing."""
     request_heads: list[str] = []
@@ -37,6 +37,7 @@ async def small_web(
         if silent:
             await reader.read()
         else:
+            await asyncio.sleep(delay)
             path = head.split(" ")[1]
             body = json.dumps(pages.get(path, {"error": "no such page"})).encode()
             code = status if path in pages else 404
