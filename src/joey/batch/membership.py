@@ -1,5 +1,4 @@
-"""Membership of workers: how a worker shows that it is alive, and takes over from those that are
-not.
+"""Membership of workers: how a worker shows that it is alive, and replaces dead ones.
 
 On one machine, a file lock and a counter do that (`liveness`). In a cluster, the store's lease is
 both (`SharedStore`): when a process's lease expires, its row is deleted, its items are queued as

@@ -113,7 +113,7 @@ class LocalTerminal:
                 *(command.kill() for command in self._commands if not command.can_discard)
             )
         finally:
-            # Children that were sent to the background with their output elsewhere.
+            # Background children whose output goes elsewhere.
             await terminate_processes(
                 lambda: find_processes(self._marker_prefix), self._kill_grace_s
             )
@@ -141,7 +141,7 @@ class LocalTerminal:
             running.attach(
                 Process(shell, cwd=running.cwd, env=env, merge_stderr=True, reaps_at_exit=True)
             )
-            await asyncio.sleep(0)  # who was cancelled meanwhile hears of it here
+            await asyncio.sleep(0)  # cancellation is raised here
         except (OSError, ValueError) as error:
             await running.abort_start()
             raise ToolError(_describe_start_error(running, error)) from error
@@ -164,7 +164,7 @@ break ;; esac; done; exit "$1"
 
 
 def find_shell(path: str | None) -> tuple[str, ...]:
-    """The shell and its options; `--` keeps a command that begins with `-` a command."""
+    """Return the shell and its options; after `--`, a command may begin with `-`."""
     found = next((str(place) for place in BASH_PATHS if place.exists()), None)
     bash = found or shutil.which("bash", path=path)
     if bash is None:

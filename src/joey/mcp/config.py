@@ -1,8 +1,8 @@
 """Configuration of MCP servers: the entries of `mcp.json`, and the secrets in them.
 
-The schema is Roo's. A server whose entry is wrong is left out with the reason, and the others
-stay. `${env:NAME}` and `${workspaceFolder}` are filled in wherever a string may be. Secrets are
-shown neither in lists nor in error messages.
+The schema is Roo's. A server with an invalid entry is left out with the reason, and the others
+stay. `${env:NAME}` and `${workspaceFolder}` are substituted in any string. Secrets are shown
+neither in lists nor in error messages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HEADER_NAME_RE = re.compile(r"[!#$%&'*+.^_`|~\w-]+", re.ASCII)
 
 
 class ServerEntry(Struct, frozen=True, rename="camel"):
-    """A server as the file has it."""
+    """A server's entry in a file."""
 
     type: str | None = None
     command: str | None = None
@@ -72,7 +72,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def connection_key(self) -> tuple[object, ...]:
-        """What cannot change without a new connection: for a project all that was trusted."""
+        """The settings that cannot change without a new connection; for a project, everything that
+        was trusted."""
         if self.source == "project":
             return (self.source, self.trust_content)
         entry = self.entry
@@ -81,7 +82,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def display_target(self) -> str:
-        """The command line, or the address, as it was written but for what may be a secret."""
+        """The command line or address as written, without possible secrets."""
         entry = self.unexpanded_entry
         if self.transport == "stdio":
             return shlex.join((entry.command or "", *redact_arguments(entry.args)))
@@ -92,7 +93,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that must not appear in what is told of this server."""
+        """Values that must not appear in texts about this server."""
         entry, unexpanded_entry = self.entry, self.unexpanded_entry
         redacted = redact_arguments(entry.args)
         hidden = (
@@ -111,7 +112,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def start_failure_hint(self) -> str:
-        """What may help when it does not start, after a full stop."""
+        """A hint for a server that does not start, after a full stop."""
         if self.default_cwd is None:
             return ""
         hint = '"cwd": "${workspaceFolder}" starts it in the workspace'
@@ -122,7 +123,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
 
 class ParsedServers(Struct, frozen=True):
-    """What a file says: those that can be used, and why others cannot."""
+    """The usable servers of a file, and why others are not."""
 
     configs: dict[str, ServerConfig] = {}
     problems: dict[str, str] = {}
@@ -132,7 +133,7 @@ class ParsedServers(Struct, frozen=True):
 def parse_servers(
     document: Mapping[str, Any], source: ServerSource, path: Path, variables: Mapping[str, str]
 ) -> ParsedServers:
-    """`variables` are the environment, and `workspaceFolder`."""
+    """Parse servers; `variables` are the environment and `workspaceFolder`."""
     group = document.get(SERVERS_KEY, {})
     if not isinstance(group, dict):
         return ParsedServers(
@@ -151,7 +152,7 @@ def parse_servers(
 def parse_server(
     name: str, value: object, source: ServerSource, variables: Mapping[str, str]
 ) -> ServerConfig:
-    """Raises ValueError with what is wrong."""
+    """Parse a server. Raises ValueError, which names the problem."""
     if not name.strip():
         raise ValueError("it has no name")
     if not name.isprintable():
@@ -189,8 +190,8 @@ def parse_server(
 
 
 def apply_default_cwd(config: ServerConfig, default_cwd: Path, user_home: Path) -> ServerConfig:
-    """One of the user's own, away from the workspace unless its entry says otherwise: there,
-    `npx x` and `python -m x` would run what a stranger calls so."""
+    """Run a user's server outside of the workspace unless its entry says otherwise: there, `npx x`
+    and `python -m x` could run a project's file of that name."""
     if config.transport != "stdio":
         return config
     cwd = config.entry.cwd
@@ -234,12 +235,12 @@ def _check_url(url: str) -> None:
 
 
 def find_variable_references(text: str) -> list[str]:
-    """`${env:NAME}` and the like, as they are written."""
+    """Find references such as `${env:NAME}`."""
     return [found[0] for found in _VARIABLE_RE.finditer(text)]
 
 
 def _substitute_variables(entry: ServerEntry, variables: Mapping[str, str]) -> ServerEntry:
-    """Unset variables are left as they are written, so that it can be seen which are missing."""
+    """Substitute variables; unset ones stay as written, to show which are missing."""
 
     def fill(text: str) -> str:
         return _VARIABLE_RE.sub(lambda found: variables.get(found[1] or found[2], found[0]), text)
@@ -277,7 +278,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_arguments(arguments: Iterable[str]) -> Iterator[str]:
-    """`--api-key …` in place of what follows it, `TOKEN=…`, `postgres://…@host`."""
+    """Redact the values in `--api-key …`, `TOKEN=…` and `postgres://…@host`."""
     should_hide = False
     for argument in arguments:
         is_option = _OPTION_RE.fullmatch(argument) is not None
@@ -302,7 +303,7 @@ def _redact_argument(argument: str) -> str:
 
 def redact_secrets(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
-        # Without what may stand before it, too: `Bearer …`, `TOKEN=…`.
+        # Also without a prefix: `Bearer …`, `TOKEN=…`.
         for hidden in (secret.strip(), *secret.split()[-1:], secret.partition("=")[2].strip()):
             if len(hidden) >= _MIN_SECRET_CHARS:
                 text = text.replace(hidden, REDACTED_TEXT)
@@ -310,18 +311,19 @@ def redact_secrets(text: str, secrets: Iterable[str]) -> str:
 
 
 def resolve_cwd(entry: ServerEntry, workspace: Path) -> Path:
-    """Where it runs."""
+    """Return the directory that the server runs in."""
     return workspace / entry.cwd if entry.cwd else workspace
 
 
 def build_environment(entry: ServerEntry, environment: Mapping[str, str]) -> dict[str, str]:
-    """Ours and its own. Ours must not find programs in whatever folder happens to be open."""
+    """Build the environment from joey's and the entry's. joey's must not find programs in the
+    current directory."""
     path = keep_absolute_directories(environment.get("PATH", ""))
     return {**environment, "PATH": path, **entry.env}
 
 
 def find_program(command: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """The file that would be run."""
+    """Find the program that would be run."""
     directories = (
         str(cwd / directory) for directory in env.get("PATH", "").split(os.pathsep) if directory
     )

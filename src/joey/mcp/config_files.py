@@ -37,8 +37,8 @@ EXTRA_SERVERS_PSEUDO_PATH = Path("given")
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
-    """The JSON object in a regular file of sane size; empty when there is no file. Raises
-    ConfigError: naming the file and what is wrong with it."""
+    """Read the JSON object in a regular file of limited size; empty if there is no file. Raises
+    ConfigError, which names the file and the problem."""
     data = _read_bytes(path)
     try:
         value = json.loads(data) if data.strip() else {}
@@ -75,8 +75,8 @@ class ConfigFiles:
         env: Mapping[str, str],
         extra_servers: Mapping[str, Any] | None = None,
     ) -> None:
-        """`extra_servers` are servers of the user's own that no file names; nothing is filled in,
-        and they start in the workspace: whoever gives them has opened it."""
+        """`extra_servers` are servers of the user that no file names; nothing is substituted, and
+        they start in the workspace, which their user has opened."""
         self.workspace = workspace
         self._extra_servers = parse_servers(
             {SERVERS_KEY: dict(extra_servers or {})}, "global", EXTRA_SERVERS_PSEUDO_PATH, {}
@@ -93,8 +93,8 @@ class ConfigFiles:
 
     @property
     def configs(self) -> dict[str, ServerConfig]:
-        """The project's first; one of its servers hides the user's of the same name. What was
-        given hides both."""
+        """Servers by precedence: extra ones, then the project's, then the user's; the first of a
+        name counts."""
         merged = dict(self._extra_servers.configs)
         for path in self.paths:
             for name, config in self._servers_by_path.get(path, ParsedServers()).configs.items():
@@ -117,7 +117,7 @@ class ConfigFiles:
         )
 
     def find_server_problems(self, name: str) -> tuple[str, ...]:
-        """Why a server is left out."""
+        """Find why a server is left out."""
         return tuple(each.problems[name] for each in self._sources if name in each.problems)
 
     @property
@@ -127,11 +127,11 @@ class ConfigFiles:
 
     @property
     def file_errors(self) -> tuple[str, ...]:
-        """What is wrong with whole files."""
+        """Errors of whole files."""
         return tuple(self._errors_by_path.values())
 
     def refresh(self) -> bool:
-        """Read what changed since the last time; whether anything did."""
+        """Read changed files; False if nothing changed."""
         changed = [
             path
             for path in self._list_source_paths()
@@ -144,7 +144,8 @@ class ConfigFiles:
         return has_new or bool(changed)
 
     def _list_source_paths(self) -> Iterable[Path]:
-        """Where the user's folder *is* the workspace's, its file is the user's."""
+        """List the files. If the user's directory is the workspace's, its file counts as the
+        user's."""
         is_project_user_file = any(
             path == self.project_path or _is_same_file(path, self.project_path)
             for path in self._user_paths
@@ -177,8 +178,8 @@ def _is_same_file(first: Path, second: Path) -> bool:
 
 
 def write_json_atomically(path: Path, value: dict[str, Any], mode: int = PRIVATE_FILE_MODE) -> None:
-    """Write `value`; folders that are missing are made, for their owner alone. Raises ConfigError:
-    it cannot be written; what was there is untouched."""
+    """Write `value`; missing directories are created for their owner only. Raises ConfigError if it
+    cannot be written; then the old file is unchanged."""
     data = json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
     try:
         if mode == PRIVATE_FILE_MODE:

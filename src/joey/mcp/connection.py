@@ -45,7 +45,7 @@ _BUILD_OUTPUT_PATH = "build/index.js"
 
 
 class HubContext(Struct, frozen=True, kw_only=True):
-    """What all servers of a workspace share."""
+    """State shared by all servers of a workspace."""
 
     joey_home: Path
     workspace: Path
@@ -91,15 +91,15 @@ class McpConnection:
                 self._maintain_connection(), name=f"mcp-{config.name}"
             )
 
-    # What the hub asks of it
+    # Called by the hub
 
     def update_config(self, config: ServerConfig) -> None:
-        """Settings that need no new connection."""
+        """Update settings that need no new connection."""
         self.config = config
         self._update_server(tools=self._apply_tool_flags(self.server.tools))
 
     def restart_if_changed(self) -> None:
-        """Notice that its program was built anew, or that somebody logged in."""
+        """Restart if the program was rebuilt or a user logged in."""
         login, *files = self._read_watched_fingerprints()
         known, *known_files = self._watched_fingerprints
         self._watched_fingerprints = (login, *files)
@@ -108,7 +108,7 @@ class McpConnection:
             self.restart()
 
     def restart(self) -> None:
-        """At once, even while the server is slow to say what it has."""
+        """Restart at once, even while the server is slow to list its tools."""
         self._is_restart_requested = True
         if self.server.status is McpStatus.CONNECTED:
             self._update_server(McpStatus.CONNECTING)
@@ -123,11 +123,11 @@ class McpConnection:
         if tasks:
             _, slow = await asyncio.wait(tasks, timeout=_STOP_TIMEOUT_S)
             for task in slow:
-                task.cancel()  # It sits in a farewell that the server does not answer.
+                task.cancel()  # It is waiting for an answer to its goodbye.
             if slow:
                 await asyncio.wait(slow)
 
-    # What tasks ask of it
+    # Called by tasks
 
     async def call_tool(
         self, tool: McpTool, arguments: dict[str, Any], on_progress: Callable[[str], None] | None
@@ -170,7 +170,8 @@ class McpConnection:
     async def _await_result(
         self, request: Coroutine[Any, Any, McpResult], target: str
     ) -> McpResult:
-        """A job of its own: whoever is cancelled need not wait until the server was told."""
+        """Await the result in a separate job: a cancelled caller need not wait until the server was
+        told."""
         name, limit = self.config.name, self.config.entry.timeout
         job: asyncio.Task[McpResult] = self._start_job(request)
         try:
@@ -203,11 +204,11 @@ class McpConnection:
         task = asyncio.create_task(job)
         self._background_jobs.add(task)
         task.add_done_callback(self._background_jobs.discard)
-        # Whoever waited has its exception; if nobody did, nobody wants it.
+        # A waiting caller has the exception; without one, it is not needed.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
-    # How it is kept alive
+    # Keeping the connection
 
     async def _maintain_connection(self) -> None:
         failures = 0
@@ -262,7 +263,7 @@ class McpConnection:
                 return
 
     async def _run_session(self) -> str:
-        """Connect and stay connected; why that came to an end."""
+        """Connect and stay connected; return why the connection ended."""
         module = await load_module("session")
         oauth = await load_module("oauth") if self.config.transport != "stdio" else None
         error_context = ErrorContext(stderr_tail=StderrTail())
@@ -356,7 +357,8 @@ class McpConnection:
     def _update_server(
         self, status: McpStatus | None = None, error: str = "", **fields: Any
     ) -> None:
-        """Tools of a server that is away stay: what the model is told changes less often."""
+        """Update the server. Tools of a disconnected server stay, so that the model's tools change
+        less often."""
         if status is not None:
             fields |= {"status": status, "error": redact_secrets(error, self.config.secrets)}
         if status is McpStatus.UNTRUSTED:
@@ -385,7 +387,7 @@ _LIBRARY_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")
 
 
 async def load_module(module: str) -> ModuleType:
-    """A module of this package, imported beside the event loop, so that nobody waits for it."""
+    """Import a module of this package outside of the event loop, which is not blocked."""
     for name in _LIBRARY_LOGGERS:
         # What it logs about misbehaving servers must not appear on the user's screen.
         logger = logging.getLogger(name)

@@ -1,8 +1,8 @@
 """Hub: all MCP servers of one workspace, shared by its tasks.
 
-They are started when the first task that may use them asks, and stopped when the last one is
-closed. The files are checked before every request: new servers are started, others stopped, and
-those whose settings changed are connected again.
+They are started when the first task that may use them needs them, and stopped when the last one is
+closed. The files are checked before every request: new servers are started, removed ones stopped,
+and those whose settings changed are reconnected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Hub:
     def __init__(
         self, workspace: Path, config: HubConfig, extra_servers: Mapping[str, Any] | None = None
     ) -> None:
-        """`extra_servers` are servers of the user's own that no file names."""
+        """`extra_servers` are servers of the user that no file names."""
         self.lease_count = 0
         self._config_files = ConfigFiles(config.joey_home, workspace, config.env, extra_servers)
         self._trust_file = config.trust_file
@@ -55,7 +55,7 @@ class Hub:
         return self._config_files.problems
 
     def refresh(self, only_server: str | None = None) -> None:
-        """Notice what changed on disk; start only `only_server`, or all."""
+        """Read changes on disk; start only `only_server`, or all."""
         if self._config_files.refresh():
             self._reconcile_connections(only_server)
         if (fingerprint := read_fingerprint(self._trust_file)) != self._trust_fingerprint:

@@ -1,7 +1,7 @@
 """Leases of MCP servers: tasks in one workspace share one set of them.
 
-A thousand tasks in one directory share one hub. Where no file names a server, nothing is loaded
-and nothing is started.
+A thousand tasks in one directory share one hub. If no file names a server, nothing is loaded or
+started.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class HubConfig(Struct, frozen=True, kw_only=True):
-    """What hubs need to know of the user and the machine."""
+    """What hubs need to know about the user and the machine."""
 
     joey_home: Path
     env: Mapping[str, str]
@@ -36,18 +36,18 @@ class HubConfig(Struct, frozen=True, kw_only=True):
 
 
 class HubPool:
-    """One hub for each workspace and what is given there, for as long as somebody uses it."""
+    """One hub per workspace and extra servers, for as long as it is used."""
 
     def __init__(self, config: HubConfig) -> None:
         self._config = config
         self._hubs: dict[tuple[Path, bytes], Hub] = {}
 
     def lease(self, workspace: Path, extra_servers: Mapping[str, Any] | None = None) -> HubLease:
-        """`extra_servers` are servers beside those of the files, in the shape that these have."""
+        """Create a lease; `extra_servers` are additional servers, in the format of the files."""
         return HubLease(self, workspace, extra_servers or {})
 
     def acquire(self, workspace: Path, extra_servers: Mapping[str, Any]) -> Hub | None:
-        """None as long as nobody names a server."""
+        """Acquire a hub; None as long as there are no servers."""
         key = _build_key(workspace, extra_servers)
         hub = self._hubs.get(key)
         if hub is None:
@@ -74,7 +74,7 @@ def _build_key(workspace: Path, extra_servers: Mapping[str, Any]) -> tuple[Path,
 
 
 class HubLease:
-    """The servers as one task has them. Nothing is read or started before `wait_until_ready`."""
+    """One task's lease of the servers. Nothing is read or started before `wait_until_ready`."""
 
     def __init__(self, pool: HubPool, workspace: Path, extra_servers: Mapping[str, Any]) -> None:
         self._pool = pool

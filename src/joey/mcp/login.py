@@ -1,6 +1,6 @@
 """Login at an MCP server: stored credentials, and the page that the browser returns to.
 
-Credentials are one private file per address. The page is on this machine, for one visit.
+Credentials are one private file per address. The page is served on this machine, for one visit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Credentials:
         """Of the file as we have written it ourselves: no news for us."""
 
     def load(self) -> dict[str, Any]:
-        """Empty when there was no login, or what it left cannot be read."""
+        """Load credentials; empty if there was no login, or the file cannot be read."""
         try:
             value = json.loads(self.path.read_bytes())
         except (OSError, ValueError):
@@ -45,7 +45,7 @@ class Credentials:
         self.own_write_fingerprint = read_fingerprint(self.path)
 
     def discard(self) -> bool:
-        """Whether there was anything to forget."""
+        """Discard the credentials; False if there were none."""
         try:
             self.path.unlink()
         except FileNotFoundError:
@@ -65,7 +65,7 @@ _UNEXPECTED_VISIT_TEXT = (
 
 
 class LoginCallback:
-    """The answer that the login service sends by way of the browser."""
+    """Receives the login service's answer through the browser."""
 
     def __init__(self, port: int) -> None:
         self.redirect_url = f"http://127.0.0.1:{port}{CALLBACK_PATH}"
@@ -76,8 +76,8 @@ class LoginCallback:
         )
 
     async def wait_for_parameters(self) -> dict[str, str]:
-        """The parameters that came back: `code`, `expected_state` and perhaps `iss`. Raises
-        UserError: the login was refused."""
+        """Return the parameters: `code`, `expected_state` and perhaps `iss`. Raises UserError if
+        the login was rejected."""
         parameters = await self._parameters_future
         if "code" not in parameters:
             reason = parameters.get("error_description") or parameters.get("error")
@@ -85,7 +85,7 @@ class LoginCallback:
         return parameters
 
     def handle_request(self, target: str) -> tuple[int, str]:
-        """What a visit to `target` gets: a status and a text."""
+        """Answer a request for `target` with a status and a text."""
         parts = urlsplit(target)
         parameters = {name: values[0] for name, values in parse_qs(parts.query).items()}
         is_expected = (

@@ -1,13 +1,13 @@
 """Limits on the messages of an MCP server: their size, their parts, their number.
 
-The library starts a task for everything that a server sends, however much that is. Messages that
-joey has no use for (logs, news about resources) end here, and a server that asks more and more
-without reading the answers is disconnected. The library also checks every part of an answer, and
-keeps a long note for each that is wrong: answers of very many parts end here too.
+The library starts a task for every message of a server, without a limit. Messages that joey does
+not need (logs, resource updates) are dropped here, and a server that keeps sending requests without
+reading the answers is disconnected. The library also validates every part of an answer, and keeps a
+long note about each invalid one: answers with too many parts are rejected here too.
 
-A server may answer with a line of any length. Bytes beyond the limit are read and thrown away;
-from the bytes that were kept a shorter message is made that is valid, answers the same request
-and says that it was cut. So memory is bounded, and the model still gets the beginning.
+A server may answer with a line of any length. Bytes beyond the limit are read and discarded; the
+others become a shorter valid message that answers the same request and says that it was truncated.
+So memory is bounded, and the model still gets the beginning.
 
 Imports the MCP library at the top; only `session` and `transports` import it.
 """
@@ -57,17 +57,17 @@ _ALLOWED_NOTIFICATIONS = frozenset(
 
 
 class MessageLimiter:
-    """A pair of streams around another one."""
+    """A pair of streams around another pair."""
 
     def __init__(self, streams: MessageStreams, on_end: Callable[[str], None]) -> None:
-        """`on_end` is called once, with why it is over."""
+        """`on_end` is called once with the reason of the end."""
         self.reader = LimitedReader(streams[0], self)
         self.writer = LimitedWriter(streams[1], self)
         self._on_end = on_end
         self._open_request_count = 0
 
     def admit_message(self, message: object) -> bool:
-        """Raises EOFError when this server has to go."""
+        """Check a message. Raises EOFError if this server must be disconnected."""
         match message:
             case JSONRPCNotification(method=method):
                 return method in _ALLOWED_NOTIFICATIONS
@@ -110,7 +110,7 @@ class LimitedStream(Generic[StreamT]):
 class LimitedReader(LimitedStream[ReadStream[SessionMessage | Exception]]):
     @property
     def last_context(self) -> Any:
-        """The library asks for it, to follow requests through."""
+        """The context that the library uses to track requests."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -120,7 +120,7 @@ class LimitedReader(LimitedStream[ReadStream[SessionMessage | Exception]]):
                 continue
             if self._limiter.admit_message(item.message):
                 return SessionMessage(_replace_oversized_result(item.message), item.metadata)
-            # Nothing else in this loop waits when messages pour in.
+            # Yield to the event loop when many messages arrive.
             await asyncio.sleep(0)
 
     def __aiter__(self) -> Self:
@@ -174,7 +174,7 @@ _MESSAGE_TOO_LONG_CODE = -32010
 
 
 class TruncatedLine(Struct, frozen=True):
-    """A line that was too long."""
+    """A line that was truncated."""
 
     head: bytes
     tail: bytes
@@ -182,7 +182,7 @@ class TruncatedLine(Struct, frozen=True):
 
 
 class BoundedLineSplitter:
-    """Bytes in, whole lines out, none longer than the limit."""
+    """Bytes in, complete lines out, none longer than the limit."""
 
     def __init__(self, max_line_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._max_line_bytes = max_line_bytes
@@ -192,7 +192,7 @@ class BoundedLineSplitter:
         """Of the line that is being read."""
 
     def feed(self, data: bytes) -> Iterator[bytes | TruncatedLine]:
-        """Lines without their newline."""
+        """Add bytes and return complete lines without their newlines."""
         *ended, rest = data.split(b"\n")
         for piece in ended:
             self._append(piece)
@@ -207,25 +207,25 @@ class BoundedLineSplitter:
             self._tail = (self._tail + piece[capacity:][-_TAIL_BYTES:])[-_TAIL_BYTES:]
 
     def flush(self) -> bytes | TruncatedLine:
-        """The line that is being read, as far as it was read."""
+        """Return the incomplete line read so far."""
         line, size, tail = bytes(self._head), self._line_size, self._tail
         self._head, self._tail, self._line_size = bytearray(), b"", 0
         return line if size <= self._max_line_bytes else TruncatedLine(line, tail, size)
 
 
 async def to_bounded_message(line: bytes | TruncatedLine, prefix: bytes = b"") -> bytes:
-    """The line, or the shorter message that stands for it; empty when nobody waits for it. `prefix`
-    stands before a message in its line (`data: ` in a stream of events)."""
+    """Return the line, or the shorter message that replaces it; empty if no request waits for it.
+    `prefix` precedes a message in its line (`data: ` in an event stream)."""
     if isinstance(line, bytes):
         return line
-    # Reading ten megabytes takes a while, and must not stop everything else.
+    # Parsing ten megabytes takes a while, and must not block the event loop.
     head = line.head.removeprefix(prefix)
     message = await asyncio.to_thread(build_truncated_message, head, line.tail, line.full_size)
     return b"" if message is None else prefix + message
 
 
 def build_truncated_message(head: bytes, tail: bytes, size: int) -> bytes | None:
-    """A message that stands for one of `size` bytes; None when nobody waits for it."""
+    """Build a message that replaces one of `size` bytes; None if no request waits for it."""
     scanner = JsonScanner()
     scanner.feed(head.decode("utf-8", "ignore"))
     message = scanner.build_snapshot()
@@ -246,7 +246,7 @@ def build_truncated_message(head: bytes, tail: bytes, size: int) -> bytes | None
 
 
 def _truncate_result(result: Any, note: str) -> dict[str, Any] | None:
-    """The result of a tool or of a resource with the texts that came; nothing else can be cut."""
+    """Return a truncated result of a tool or a resource; other messages cannot be truncated."""
     match result:
         case {"content": list(items)}:
             texts = [item for item in items if _has_text(item) and item.get("type") == "text"]

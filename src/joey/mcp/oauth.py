@@ -1,7 +1,7 @@
 """OAuth 2.1 logins at MCP servers: the library's client over our credential files.
 
-While a task works, no user is asked to log in: tokens are renewed as long as that works without
-one, and after that the server counts as not connected until `joey mcp login`.
+A running task never asks the user to log in: tokens are renewed as long as possible, and after that
+the server counts as not connected until `joey mcp login`.
 
 Imports the MCP library at the top: load it with `connection.load_module("oauth")`.
 """
@@ -37,7 +37,7 @@ class LoginNeededError(Exception):
 
 
 class FileTokenStorage:
-    """The library's idea of a place for tokens, and what it forgets to keep with them."""
+    """The library's token storage, with data that it would not store itself."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
@@ -79,7 +79,7 @@ class FileTokenStorage:
 
 
 def build_stored_auth(credentials: Credentials) -> OAuthClientProvider | None:
-    """What an earlier login allows; None when there was none."""
+    """Build the authentication of an earlier login; None if there was none."""
     storage = FileTokenStorage(credentials)
     if storage.get_stored_model("tokens", OAuthToken) is None:
         return None
@@ -104,7 +104,7 @@ def build_stored_auth(credentials: Credentials) -> OAuthClientProvider | None:
 def build_login_auth(
     credentials: Credentials, callback: LoginCallback, show_url: Callable[[str], None]
 ) -> OAuthClientProvider:
-    """A login that a user goes through; `show_url` gets the address to open."""
+    """Build an interactive login; `show_url` gets the address to open."""
     credentials.discard()
 
     async def open_login_page(url: str) -> None:

@@ -1,8 +1,8 @@
 """Process of an MCP server: start and end, and the reasons for which it fails.
 
-It gets a session of its own, an environment from an allow-list, and no terminal. On Linux the
-kernel ends it when joey dies, however that happens; elsewhere its standard input ends, which is
-how servers are told to stop. The end of its standard error is kept for error messages.
+It gets its own session, an environment from an allow-list, and no terminal. On Linux the kernel
+kills it when joey dies for any reason; elsewhere its standard input is closed, the usual signal for
+servers to stop. The end of its standard error is kept for error messages.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _build_death_signal_prefix() -> tuple[str, ...]:
 
 
 class StderrTail:
-    """The end of what a server wrote to its standard error, and how it ended."""
+    """The end of a server's standard error, and how the server ended."""
 
     def __init__(self) -> None:
         self._tail = b""
@@ -89,7 +89,7 @@ _CONNECTION_CLOSED_MESSAGE = "Connection closed"
 
 
 class ErrorContext(Struct):
-    """What is known beside the error itself."""
+    """Details known in addition to the error."""
 
     stderr_tail: StderrTail = field(default_factory=StderrTail)
     http_status: int = 0
@@ -97,7 +97,7 @@ class ErrorContext(Struct):
 
     @property
     def exit_details(self) -> str:
-        """What the program said at its end, after a dash."""
+        """The program's last output, after a dash."""
         code, ended = self.stderr_tail.exit_code, ""
         if code is not None:
             ended = f" (ended by signal {-code})" if code < 0 else f" (exit code {code})"
@@ -107,7 +107,7 @@ class ErrorContext(Struct):
 
 
 def describe_error(error: BaseException, context: ErrorContext, name: str = "") -> str:
-    """A clause without a full stop."""
+    """Describe an error in a clause without a full stop."""
     error = find_first_cause(error)
     login = f"joey mcp login {name}"
     match type(error).__name__:
@@ -128,14 +128,14 @@ def describe_error(error: BaseException, context: ErrorContext, name: str = "") 
 
 
 def find_first_cause(error: BaseException) -> BaseException:
-    """The library raises groups of groups; what went wrong first is what matters."""
+    """Find the first cause in the library's nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def is_connection_closed(error: BaseException) -> bool:
-    """The connection ended before the answer came."""
+    """Whether the connection ended before the answer arrived."""
     error = find_first_cause(error)
     code: Any = getattr(error, "code", None)
     return type(error).__name__ == "MCPError" and code == _CONNECTION_CLOSED_CODE

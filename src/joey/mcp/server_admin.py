@@ -34,7 +34,7 @@ _LOGIN_TIMEOUT_S = 300.0
 
 
 class ServerInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A server as it is told of without starting it."""
+    """A server as described without starting it."""
 
     name: str
     source: str
@@ -46,7 +46,7 @@ class ServerInfo(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ServerNotFoundError(ConfigError):
-    """No file names such a server, or not the file that was meant."""
+    """No file, or not the given one, names such a server."""
 
 
 class ServerAdmin:
@@ -58,7 +58,7 @@ class ServerAdmin:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What of the files cannot be used."""
+        """Problems of the files."""
         return self._config_files.problems
 
     def list_servers(self) -> list[ServerInfo]:
@@ -75,7 +75,7 @@ class ServerAdmin:
         ]
 
     def list_trust_items(self) -> tuple[TrustItem, ...]:
-        """What the workspace would run if it were trusted."""
+        """List what the workspace would run if it were trusted."""
         configs = self._config_files.configs.values()
         project_configs = (config for config in configs if config.source == "project")
         found: list[TrustItem] = []
@@ -87,8 +87,8 @@ class ServerAdmin:
         return tuple(found)
 
     def add(self, name: str, entry: dict[str, Any], *, project: bool) -> Path:
-        """The file that it was written to. Raises ConfigError: the entry is not one, or there is a
-        server of this name."""
+        """Add a server and return the file. Raises ConfigError if the entry is invalid or the name
+        is taken."""
         try:
             parse_server(name, entry, "project" if project else "global", {})
         except ValueError as error:
@@ -102,8 +102,8 @@ class ServerAdmin:
         return path
 
     def remove(self, name: str, *, project: bool) -> Path:
-        """The file that it was taken from: the project's, which others share, or one's own. Raises
-        ServerNotFoundError: there is none of this name; ConfigError."""
+        """Remove a server and return the file: the project's shared one or the user's own. Raises
+        ServerNotFoundError if there is none of this name, ConfigError."""
         with self._lock_config():
             for path in self._list_config_paths(project):
                 document, group = _read_server_entries(path)
@@ -118,8 +118,8 @@ class ServerAdmin:
         raise ServerNotFoundError(f"There is no server {name!r}; see joey mcp list.")
 
     async def test_server(self, name: str) -> McpServer:
-        """Start one server, and say how it stands. Raises ServerNotFoundError: there is none of
-        this name; ConfigError: its entry, or its file, cannot be used."""
+        """Start one server and report its state. Raises ServerNotFoundError if there is none of
+        this name, ConfigError if its entry or file cannot be used."""
         from joey.mcp.hub import Hub
 
         self._require_config(name)
@@ -131,8 +131,8 @@ class ServerAdmin:
             await hub.close()
 
     async def log_in(self, name: str, show_url: Callable[[str], None]) -> int:
-        """Log in at a server; `show_url` gets the address to open. How many tools it offers. Raises
-        UserError."""
+        """Log in at a server and return the number of its tools; `show_url` gets the address to
+        open. Raises UserError."""
         import asyncio
 
         from joey.mcp import connection
@@ -177,7 +177,7 @@ class ServerAdmin:
                 ) from error
 
     def discard_login(self, name: str) -> bool:
-        """Whether there was one."""
+        """Discard the login; False if there was none."""
         return self._get_credentials(self._require_config(name)).discard()
 
     def _require_config(self, name: str) -> ServerConfig:
@@ -208,7 +208,7 @@ class ServerAdmin:
         return list_trust_items(config, self._workspace, self._hub_config.server_environment)
 
     def _lock_config(self) -> AbstractContextManager[None]:
-        """Of the project's file, too: its folder is not ours to make."""
+        """Lock a file, also a project's, whose directory must not be created."""
         return lock_for_update(self._get_config_path(project=False))
 
     def _get_config_path(self, project: bool) -> Path:
@@ -221,7 +221,7 @@ class ServerAdmin:
 
 
 def _read_server_entries(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The document in a file, and the entries of servers in it."""
+    """Read the document in a file, and its server entries."""
     document = read_config_file(path)
     group = document.get(SERVERS_KEY, {})
     if not isinstance(group, dict):
@@ -230,7 +230,7 @@ def _read_server_entries(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _write_config(path: Path, document: dict[str, Any], project: bool) -> None:
-    """Files of a project stay as readable as they are; the user's own are private."""
+    """Write a file. A project's file keeps its permissions; the user's own are private."""
     mode = PRIVATE_FILE_MODE
     if project:
         mode = path.stat().st_mode & 0o777 if path.exists() else _PROJECT_FILE_MODE

@@ -58,7 +58,7 @@ PageT = TypeVar("PageT", bound=types.PaginatedResult)
 
 
 class SessionContext(Struct, frozen=True):
-    """How a server is reached, and what is heard of it beside its answers."""
+    """How a server is reached, and the callbacks for its messages."""
 
     workspace: Path
     server_environment: Mapping[str, str]
@@ -72,8 +72,8 @@ class SessionContext(Struct, frozen=True):
 
 @asynccontextmanager
 async def open_session(config: ServerConfig, context: SessionContext) -> AsyncIterator[McpSession]:
-    """Connect and greet; leaving it ends the server, or the session there. Raises LaunchError,
-    MCPError, httpx2.HTTPError, ExceptionGroup of these."""
+    """Connect and initialize; on exit, end the server or its session. Raises LaunchError, MCPError,
+    httpx2.HTTPError, ExceptionGroup of these."""
 
     async def handle_message(message: IncomingMessage) -> None:
         if isinstance(
@@ -108,7 +108,7 @@ class McpSession:
         self._client_session = session
 
     async def initialize(self) -> None:
-        """The usual handshake; servers that know only the newer one are met in it."""
+        """Perform the usual handshake; servers that only support the newer one are handled too."""
         try:
             await self._client_session.initialize()
         except MCPError as error:
@@ -121,7 +121,7 @@ class McpSession:
         return (self._client_session.instructions or "")[:MAX_DESCRIPTION_CHARS]
 
     async def watch_changes(self, on_list_changed: Callable[[], None]) -> None:
-        """Newer servers tell of changes only to those who listen. Ends with the connection."""
+        """Subscribe to changes, as newer servers require. Ends with the connection."""
         if self._client_session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return
         async with listen(
@@ -145,14 +145,14 @@ class McpSession:
         return [tool for tool, total in totals if total <= MAX_TOOL_LIST_CHARS]
 
     async def list_resources(self) -> list[McpResource]:
-        """Resources, then templates; servers that say that they have some, and fail, have none."""
+        """List resources, then templates; a server that announces some but fails has none."""
         if not self._has_capability("resources"):
             return []
         plain = await _try_list(
             self._client_session.list_resources,
             lambda page: [_convert_resource(item, item.uri) for item in page.resources],
         )
-        # Most servers have none and do not know the question.
+        # Most servers have none and do not support the request.
         templates = await _try_list(
             self._client_session.list_resource_templates,
             lambda page: [
@@ -167,7 +167,8 @@ class McpSession:
     async def call_tool(
         self, tool: str, arguments: dict[str, Any], on_progress: Callable[[str], None] | None
     ) -> McpResult:
-        """Raises MCPError, pydantic.ValidationError. Cancelling tells the server."""
+        """Call a tool. Raises MCPError, pydantic.ValidationError. Cancelling notifies the
+        server."""
 
         async def report_progress(
             progress: float, total: float | None, message: str | None
@@ -204,7 +205,7 @@ async def _try_list(
 
 
 async def _iter_pages(fetch: Callable[..., Awaitable[PageT]]) -> AsyncIterator[PageT]:
-    """The pages of a list, unless there is no end of them."""
+    """Iterate over the pages of a list, up to a limit."""
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
@@ -276,8 +277,8 @@ def _render_content_block(block: ContentBlock) -> str:
 
 
 def _to_image_data_uri(data: str) -> str | None:
-    """As a data URI, by what it is and not by what it is said to be. One that a model's service
-    does not take would make every later request of the task fail."""
+    """Return a data URI by the detected type, not the declared one. An image that a model's service
+    does not accept would make every later request of the task fail."""
     try:
         start = base64.b64decode(data, validate=True)[:_SIGNATURE_BYTES]
     except (binascii.Error, ValueError):

@@ -1,11 +1,11 @@
 """Transports to MCP servers: standard input and output, streamable HTTP, SSE.
 
-Stdio: one JSON message per line. It is not the library's own transport, because that reads lines
-of any length and leaves the process with everything in its environment that it finds harmless.
+Stdio: one JSON message per line. The library's own transport is not used because it reads lines of
+any length and passes on more of the environment.
 
-HTTP: the library's transports over a client of ours, which keeps messages to a size, sends
-nothing to anywhere but the configured origin, and notices what the library hides: that a login is
-needed, or that the server has forgotten the session.
+HTTP: the library's transports over a custom client, which limits the size of messages, only sends
+to the configured origin, and detects what the library hides: that a login is needed, or that the
+server has lost the session.
 
 Imports the MCP library at the top; only `session` imports it.
 """
@@ -47,7 +47,7 @@ _TERMINATE_GRACE_S = 1.0
 async def open_stdio_streams(
     entry: ServerEntry, workspace: Path, environment: Mapping[str, str], stderr_tail: StderrTail
 ) -> AsyncIterator[MessageStreams]:
-    """A running server; it and what it started are gone when this is left. Raises LaunchError."""
+    """Start a server; on exit, it and all its child processes have ended. Raises LaunchError."""
     process = launch_server(entry, workspace, environment)
     incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
@@ -65,7 +65,7 @@ async def open_stdio_streams(
             if stderr_tail.exit_code is None:
                 await process.end(grace_s=_TERMINATE_GRACE_S)
         finally:
-            # Also for those who are impatient and cancel once more.
+            # Also after a second cancellation.
             try:
                 await process.end()
             finally:
@@ -96,8 +96,7 @@ async def _read_messages(
 
 
 def _parse_message(text: bytes) -> JSONRPCMessage | None:
-    """A message; None for what is none. Texts that were cut in the middle of a letter, or are not
-    UTF-8, get a sign in its place."""
+    """Parse a message; None if it is not one. Incomplete or invalid UTF-8 is replaced."""
     try:
         return jsonrpc_message_adapter.validate_json(text, by_name=False)
     except ValueError:
@@ -123,7 +122,7 @@ async def _write_messages(
             try:
                 await process.write(text.encode() + b"\n")
             except OSError:
-                incoming.close()  # It listens no more, so that no answer can come.
+                incoming.close()  # It no longer listens, so no answer can arrive.
                 return
 
 
@@ -138,7 +137,7 @@ _SSE_DATA_PREFIX = b"data: "
 
 
 class HttpState(Struct):
-    """What the responses of a server said beside its messages."""
+    """Facts from a server's responses other than messages."""
 
     error_status: int = 0
     """Of the latest response that was refused."""
@@ -198,7 +197,7 @@ def _inspect_and_bound_response(
         if response.status_code == 404 and MCP_SESSION_ID in response.request.headers:
             http_state.on_session_lost()
     if response.headers.get("content-encoding", "identity") != "identity":
-        # It was not asked for, and a small body could unfold to any size.
+        # It was not requested, and a small body could expand to any size.
         raise httpx2.DecodingError("the server compresses its answer, which is not taken")
     is_stream = response.headers.get("content-type", "").lower().startswith(_SSE_CONTENT_TYPE)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -207,7 +206,7 @@ def _inspect_and_bound_response(
 
 
 class BoundedEventStream(httpx2.AsyncByteStream):
-    """A stream of events in which no line is longer than the limit."""
+    """An event stream in which no line is longer than the limit."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, max_line_bytes: int) -> None:
         self._inner = inner
@@ -225,12 +224,12 @@ class BoundedEventStream(httpx2.AsyncByteStream):
 
 
 class BoundedJsonBody(BoundedEventStream):
-    """A body that is one message."""
+    """A body with a single message."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         lines = BoundedLineSplitter(self._max_line_bytes)
         async for data in self._inner:
-            # Outside of strings a newline means nothing in JSON, and in them it cannot stand.
+            # In JSON, newlines have no meaning outside of strings and are not allowed inside.
             for _ in lines.feed(data.replace(b"\n", b" ")):
                 pass
         yield await to_bounded_message(lines.flush())

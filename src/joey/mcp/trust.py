@@ -1,12 +1,12 @@
 """Trust in MCP servers: the files that they would run, the descriptions of their tools.
 
-What a user has to trust before a server of a workspace is started is its entry, and the files of
-the workspace that it names in any way: as the program, as an argument, within a line for a shell,
-in a variable that makes programs load it. Which other files these load is not known here.
+Before a workspace's server is started, the user has to trust its entry, and the files of the
+workspace that it names in any way: as the program, as an argument, in a line for a shell, in a
+variable that makes programs load it. Files that those load in turn are not known.
 
-A tool runs without approval only while the server describes it as it did when it was first seen
-(`ToolPins`). A description that changed needs approval once more; using the tool after that accepts
-the new one. If a server invents tools without end, those beyond the limit need approval.
+A tool runs without approval only while its description is the one first seen (`ToolPins`). A
+changed description needs approval once more; using the tool after that accepts the new one. If a
+server lists too many tools, those beyond the limit need approval.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ _CODE_LOADING_VARIABLES = frozenset(
 def list_trust_items(
     config: ServerConfig, workspace: Path, environment: Mapping[str, str]
 ) -> tuple[TrustItem, ...]:
-    """`environment` is what the server would see of ours: programs are looked for in its PATH."""
+    """List the trust items; `environment` is the server's view of joey's: programs are searched in
+    its PATH."""
     files = dict(_iter_named_files(config, workspace.resolve(), environment))
-    # Also which files there are: one that becomes a folder is not the same server any more.
+    # Includes which files exist: if one becomes a directory, the server has changed.
     content = b"\n".join((config.trust_content, *(os.fsencode(name) for name in sorted(files))))
     server = TrustItem(
         name=f"mcp:{config.name}",
         title=f"MCP server {config.name!r}",
-        # No entry adds lines of its own to what a user reads, or pushes others off the screen.
+        # An entry cannot add lines to the user's list, or push others off the screen.
         details=tuple("\\n".join(text.splitlines()) for text in _describe_entry(config, workspace)),
         content=content,
     )
@@ -92,7 +93,7 @@ def _describe_entry(config: ServerConfig, workspace: Path) -> Iterator[str]:
 
 
 def _format_value_sources(value: str) -> str:
-    """A value may be a secret; where it comes from is not."""
+    """Format the sources of values: a value may be a secret, but its source is not."""
     found = find_variable_references(value)
     return f" from {', '.join(found)}" if found else ""
 
@@ -100,7 +101,7 @@ def _format_value_sources(value: str) -> str:
 def _iter_named_files(
     config: ServerConfig, workspace: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, bytes]]:
-    """Names and digests of files of the workspace."""
+    """Iterate over names and digests of the workspace's files."""
     entry = config.entry
     if config.transport != "stdio":
         return
@@ -123,7 +124,7 @@ def _iter_named_files(
             if real.is_relative_to(workspace):
                 digest = compute_file_digest(real)
             else:
-                # The content of what lies outside the workspace belongs to somebody else.
+                # The content of files outside the workspace is not part of its trust.
                 is_file = real.is_file()
                 digest = f"link to {real}".encode("utf-8", "surrogateescape") if is_file else None
         except OSError:
@@ -133,7 +134,8 @@ def _iter_named_files(
 
 
 def _iter_path_candidates(candidate: str) -> Iterator[str]:
-    """What may be a path: the word, what `--option=` gives, and the words of a line for a shell."""
+    """Iterate over possible paths: the word, the value in `--option=`, and the words of a shell
+    line."""
     pieces = [candidate]
     if any(character.isspace() for character in candidate):
         try:
@@ -162,7 +164,7 @@ class ToolPins:
     def pin_new_and_find_changed_tools(
         self, config: ServerConfig, tools: list[McpTool]
     ) -> set[str]:
-        """Names of tools that are not what they were; those seen for the first time are noted."""
+        """Pin new tools and return the names of changed ones."""
         seen = {tool.name: _compute_tool_digest(tool) for tool in tools}
         pinned = self._load_pins().get(_build_server_key(config), {})
         if _select_new_digests(seen, pinned):
@@ -177,7 +179,7 @@ class ToolPins:
     def _update_pins(
         self, config: ServerConfig, change: Callable[[ToolDigests], ToolDigests]
     ) -> ToolDigests:
-        """What is known of a server's tools from now on; of others it stays."""
+        """Update the pins of one server's tools; others stay."""
         try:
             with lock_for_update(self._path):
                 known = self._load_pins()

@@ -1,6 +1,6 @@
 """Ports of content beyond plain files: outlines, documents, code index, diagnostics, web pages.
 
-The browser is one page of one task, steered by screenshots.
+The browser is one page of one task, controlled with the help of screenshots.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from joey.core.structured_output import JsonSchema
 
 
 class Definition(Struct, frozen=True):
-    """A class, a function, a heading: where it is, with its decorators, and how it begins."""
+    """A class, a function or a heading: its place, with decorators, and its first line."""
 
     start_line: int
     end_line: int
@@ -26,37 +26,38 @@ class Definition(Struct, frozen=True):
 
 class Outlines(Protocol):
     def supports(self, name: str) -> bool:
-        """Whether files of this name are in a language that is known."""
+        """Whether files of this name are in a supported language."""
 
     async def build_outline(self, name: str, data: bytes) -> Sequence[Definition]: ...
 
 
 class Documents(Protocol):
-    """Text inside of files that are not text: PDF, DOCX, spreadsheets, notebooks."""
+    """Text inside of binary documents: PDF, DOCX, spreadsheets, notebooks."""
 
     def supports(self, name: str) -> bool: ...
 
     async def extract_text(self, path: ResolvedPath) -> str:
-        """Raises ToolError when the file is damaged, locked or too big."""
+        """Extract the text. Raises ToolError if the file is damaged, locked or too big."""
 
 
 class SchemaValidator(Protocol):
     """JSON Schemas: both methods are bounded in time, and follow no reference out of a document."""
 
     async def check_schema(self, document: object) -> JsonSchema:
-        """Raises ConfigError: naming the place, and what is wrong or not supported there."""
+        """Check a schema. Raises ConfigError, which names the place and what is wrong or not
+        supported there."""
 
     async def find_problems(self, schema: JsonSchema, value: object) -> Sequence[str]:
-        """Where and how a value does not fit, a sentence each; nothing when it does."""
+        """Return the problems of a value, one sentence each."""
 
     async def find_argument_problems(
         self, document: dict[str, Any], arguments: dict[str, Any]
     ) -> Sequence[str]:
-        """The same for a schema that others wrote; nothing where it cannot be checked."""
+        """Find problems for a third-party schema; empty if it cannot be checked."""
 
 
 class CodeSearchHit(Struct, frozen=True):
-    """Lines `start_line` to `end_line` of a file, counted from 1."""
+    """Lines from `start_line` to `end_line` of a file, counted from 1."""
 
     path: str
     score: float
@@ -90,23 +91,23 @@ class CodeIndex(Protocol):
     async def search(
         self, query: str, directory: ResolvedPath | None, limit: int
     ) -> CodeSearchResult:
-        """Best first; what changed since the last search is taken in before, unless it is much.
-        Raises ToolError: there is no index yet, or it is broken; the text says how far it is."""
+        """Search, best first; small changes since the last search are indexed before. Raises
+        ToolError, which says how far it is, if there is no index yet or it is broken."""
 
     async def close(self) -> None: ...
 
 
 class Diagnostics(Protocol):
     async def check_files(self, paths: Sequence[ResolvedPath]) -> Sequence[Diagnostic]:
-        """What the checkers that are there say about these files now; bounded in time."""
+        """Check these files with the available checkers; bounded in time."""
 
     async def check_workspace(self, limit: int) -> Sequence[Diagnostic]:
-        """What they say about the workspace."""
+        """Check the workspace."""
 
 
 class PageFetcher(Protocol):
     async def fetch_text(self, url: str) -> str:
-        """The page's words as Markdown. Raises ToolError: unreachable, refused, not text."""
+        """Fetch a page as Markdown. Raises ToolError if it is unreachable, refused or not text."""
 
 
 BrowserActionName = Literal[
@@ -134,7 +135,7 @@ class BrowserStep(Struct, frozen=True, omit_defaults=True):
 
 
 class BrowserObservation(Struct, frozen=True, omit_defaults=True):
-    """What is seen after a step."""
+    """The state of the page after a step."""
 
     screenshot: str | None = None
     """Data URI."""
@@ -156,6 +157,7 @@ class Browser(Protocol):
     def viewport(self) -> tuple[int, int]: ...
 
     async def perform(self, step: BrowserStep) -> BrowserObservation:
-        """Raises ToolError: no page is open, the address cannot be reached, a step failed."""
+        """Perform a step. Raises ToolError if no page is open, the address cannot be reached, or
+        the step failed."""
 
     async def close(self) -> None: ...

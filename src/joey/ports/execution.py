@@ -29,7 +29,7 @@ class CommandExit(Struct, frozen=True):
 
 
 class RunningCommand(Protocol):
-    """A process group of our own. Output is collected whether or not anybody looks."""
+    """A process group. Output is collected whether or not it is read."""
 
     pid: int
     command: str
@@ -43,7 +43,7 @@ class RunningCommand(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Whether the shell runs, or a process that it left in the background."""
+        """Whether the shell, or a background process that it left, is running."""
 
     @property
     def is_listening(self) -> bool:
@@ -60,29 +60,29 @@ class RunningCommand(Protocol):
     def output_bytes(self) -> int: ...
 
     def render_truncated(self, budget: int) -> str:
-        """Decoded output within `budget` bytes: all of it, or head and tail around a note."""
+        """Return decoded output within `budget` bytes: all of it, or head and tail around a
+        note."""
 
     def read_new_output(self) -> str:
-        """Output since the last call (for environment details), bounded."""
+        """Return the output since the last call (for environment details), bounded."""
 
     async def wait(self, timeout_s: float | None = None) -> CommandExit | None:
-        """The end, or None when `timeout_s` seconds passed first (it keeps running). To cancel this
-        kills the command, unless it is in the background."""
+        """Wait for the end; None after `timeout_s` seconds (the command keeps running). Cancelling
+        this kills the command, unless it is in the background."""
 
     async def wait_for_processes(self, timeout_s: float) -> None:
         """Wait until nothing of it `is_running`, but no longer than `timeout_s` seconds."""
 
     def detach(self) -> bool:
-        """Let whoever waits for it go on, as if their patience were over; False when nobody has
-        to wait any more."""
+        """Let waiting callers continue as if their timeout had expired; False if none waits."""
 
     async def kill(self) -> CommandExit:
-        """SIGTERM to the group, SIGKILL to whatever is left, and reap it."""
+        """Send SIGTERM to the group, SIGKILL to whatever is left, and reap it."""
 
 
 class Terminal(Protocol):
     def prewarm(self) -> None:
-        """A command will come soon: what takes a while can be begun. Returns at once."""
+        """Prepare for a command that is expected soon. Returns at once."""
 
     async def start(
         self,
@@ -94,31 +94,31 @@ class Terminal(Protocol):
         *,
         preamble: str = "",
     ) -> RunningCommand:
-        """Run `command` with bash, stdin closed, both outputs merged; `preamble` is shell code
-        that runs before it. `artifact` receives every byte of the output. `on_output` gets decoded
-        text as it comes. `network` is what it may reach; None: what the settings say."""
+        """Run `command` with bash, stdin closed, both outputs merged; `preamble` is shell code that
+        runs before it. `artifact` receives every byte of the output. `on_output` gets decoded text
+        as it arrives. `network` is what it may reach; None uses the settings."""
 
     @property
     def background_commands(self) -> Sequence[RunningCommand]:
-        """Commands of this task that were left in the background, finished or not."""
+        """The background commands of this task, finished or not."""
 
     def detach_foreground(self) -> bool:
-        """Leave the commands that are waited for in the background; False when there are none."""
+        """Move the commands that are waited for to the background; False if there are none."""
 
     is_sandbox_explained: bool
     """The model has been told what the sandbox bars."""
 
     async def get_sandbox_report(self) -> SandboxReport | None:
-        """How far commands are confined here; None when the user has switched that off."""
+        """Return how commands are sandboxed here; None if the user has turned that off."""
 
     async def find_registries(self) -> tuple[RegistryHost, ...]:
-        """The hosts that `registries` stands for; none without a sandbox."""
+        """Find the hosts that `registries` means; none without a sandbox."""
 
     def is_hidden(self, path: Path) -> bool:
-        """Whether the path exists, but not for sandboxed commands."""
+        """Whether the path exists but is hidden from sandboxed commands."""
 
     def is_private(self, path: Path) -> bool:
-        """Whether sandboxed commands have a file of their own at the path: in their `$TMPDIR`."""
+        """Whether sandboxed commands have a private file at the path: in their `$TMPDIR`."""
 
     async def close(self) -> None:
         """Kill everything that is still running."""
@@ -135,7 +135,7 @@ class SandboxLevel(StrEnum):
 
 
 class SandboxReport(Struct, frozen=True):
-    """What works on this machine, found out by trying it."""
+    """The sandbox that works on this machine, determined by probing."""
 
     level: SandboxLevel
     unavailable_reasons: dict[str, str] = {}
@@ -145,40 +145,40 @@ class SandboxReport(Struct, frozen=True):
 
 
 class ConfinedProcess(Protocol):
-    """What a confined command is started with, and held by."""
+    """A sandboxed process: how to start and control it."""
 
     async def start(self, protocol: SubprocessProtocol) -> None:
         """Start it, and wait until the command itself runs. Its process, which has no input and one
-        output, tells `protocol` about itself. Raises OSError: no process could be started;
-        ToolError: it could not be confined, and nothing of it was run."""
+        output, reports events to `protocol`. Raises OSError if no process could be started,
+        ToolError if it could not be sandboxed and no part of it was run."""
 
     def take_denial_messages(self) -> list[str]:
-        """New sentences about what was refused, for whoever reads the output."""
+        """Take new sentences about denied accesses, for readers of the output."""
 
     def has_no_processes(self) -> bool:
-        """Whether nothing is left inside."""
+        """Whether no process is left inside."""
 
     def terminate(self) -> None:
-        """SIGTERM to everything inside."""
+        """Send SIGTERM to everything inside."""
 
     def kill(self) -> None:
-        """End everything inside at once; also what happens when joey dies."""
+        """Kill everything inside at once, as also happens when joey dies."""
 
     def close(self) -> None:
-        """Let go: like `kill`, with nobody to see when it is done."""
+        """Release it: like `kill`, without waiting for the end."""
 
 
 class Sandbox(Protocol):
-    """Confines the commands of one task."""
+    """Sandboxes the commands of one task."""
 
     def prewarm(self) -> None:
-        """A command will come soon: make ready for it, in the background and in silence."""
+        """Prepare quietly in the background for a command that is expected soon."""
 
     async def probe(self) -> SandboxReport:
-        """What works here; tried once in a process, when it is first asked."""
+        """Probe what works here, once per process."""
 
     async def find_registries(self) -> tuple[RegistryHost, ...]:
-        """The hosts that `registries` stands for; programs are asked, which may take a second."""
+        """Find the hosts that `registries` means; programs are run, which may take a second."""
 
     async def confine(
         self,
@@ -187,24 +187,25 @@ class Sandbox(Protocol):
         env: Mapping[str, str],
         network: NetworkSetting | None = None,
     ) -> ConfinedProcess | None:
-        """How to start `shell` in `cwd`, with the network of the settings unless another one is
-        given; None when nothing works here and a user may decide. Raises
-        ToolError: it may not run unconfined, or `cwd` is not to be seen from inside."""
+        """Prepare to start `shell` in `cwd`, with the settings' network unless another one is
+        given; None if no sandbox works and a user may decide. Raises ToolError if it may not run
+        without a sandbox, or `cwd` is not visible inside."""
 
     def is_hidden(self, path: Path) -> bool:
-        """Whether the path exists, but not for commands."""
+        """Whether the path exists but is hidden from commands."""
 
     def is_private(self, path: Path) -> bool:
-        """Whether commands have a file of their own at the path: in their `$TMPDIR`."""
+        """Whether commands have a private file at the path: in their `$TMPDIR`."""
 
     def mark_own_write(self, path: Path) -> None:
-        """joey has just written this itself, with leave: no command is taken for its maker."""
+        """Mark a file that joey itself has just written, so that it is not attributed to a
+        command."""
 
     async def close(self) -> None:
-        """Remove the task's private temporary folder."""
+        """Remove the task's private temporary directory."""
 
 
 class ShellGrammar(Protocol):
     def parse_chain(self, line: str) -> CommandChain | None:
-        """The commands of a line made of plain words alone; None when it holds anything else.
-        Whatever it raises means the same to those who ask: not proven."""
+        """Parse a line made only of plain words into commands; None for any other line. Callers
+        treat any exception as "not proven"."""

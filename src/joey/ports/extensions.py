@@ -26,73 +26,74 @@ if TYPE_CHECKING:
 
 
 class Customizations(Protocol):
-    """What was on disk when it was last read: the same objects until `refresh` says otherwise."""
+    """The customizations last read from disk: the same objects until `refresh` reports a change."""
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """Built-in and custom ones, in the order they are offered; never empty."""
+        """Built-in and custom modes, in the order they are offered; never empty."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What could not be used, and why: for the user, one line each."""
+        """Problems for the user, one line each."""
 
     def get_instructions(self, mode: Mode) -> Instructions: ...
 
     def list_commands(self) -> Sequence[SlashCommand]:
-        """One for each name, sorted by name; a project's own hide the person's."""
+        """List one command per name, sorted; a project's hide the user's."""
 
     def list_skills(self, mode: Mode) -> Sequence[Skill]:
-        """Those that may be used in this mode: one for each name, sorted by name."""
+        """List one skill per name, sorted, for this mode."""
 
     def read_skill(self, skill: Skill) -> str:
-        """The instructions themselves, without front matter. Raises ToolError: the file is gone or
+        """Read the instructions without front matter. Raises ToolError if the file is gone or
         cannot be read."""
 
     def refresh(self) -> bool:
-        """Look whether a file was changed, and if so read everything again: a run begins. True when
-        something is different now. It looks at files: call it in a thread."""
+        """Read everything again if a file has changed, as at the start of a run; True if anything
+        is different. Reads files: call it in a thread."""
 
 
 class RuleStore(Protocol):
-    """Rules of one directory, and of the user's settings. It reads and writes files: call all but
+    """Rules of one directory, and of the user's settings. Reads and writes files: call all but
     `read_directory_rules` in a thread."""
 
     def would_enable_only(self, rule: PersistentRule) -> bool:
-        """Whether adding the rule to the settings would allow what it says and nothing else."""
+        """Whether adding the rule to the settings would allow exactly what it says."""
 
     def add(self, rule: PersistentRule, scope: RuleScope, *, by: str, task_id: str) -> None:
-        """For the directory or everywhere. Raises ConfigError: it could not be written, or would
-        allow more than it says."""
+        """Add a rule for the directory or everywhere. Raises ConfigError if it could not be
+        written, or would allow more than it says."""
 
     def add_host(self, host: str, *, by: str, task_id: str) -> None:
-        """For commands in the directory. Raises ConfigError."""
+        """Add a host for commands in the directory. Raises ConfigError."""
 
     def read_directory_rules(self) -> tuple[GrantedRule, ...]:
-        """Looks whether a file has changed, which takes microseconds."""
+        """Return the rules of the directory; checks for changes of the file, which takes
+        microseconds."""
 
     def list_rules(self) -> tuple[GrantedRule, ...]:
-        """Of the directory and of the settings. Raises ConfigError."""
+        """List the rules of the directory and of the settings. Raises ConfigError."""
 
     def revoke(self, setting: RuleSetting, text: str, scope: RuleScope) -> bool:
-        """Whether there was such a rule. Raises ConfigError."""
+        """Revoke a rule; False if there is no such rule. Raises ConfigError."""
 
 
 class NetworkPolicy(Protocol):
-    """What the commands of a task may reach, as the user has it set now."""
+    """The network that the commands of a task may reach, by the user's current settings."""
 
     @property
     def ceiling(self) -> NetworkSetting:
-        """What the project allows at most."""
+        """The most that the project allows."""
 
     def read(self) -> NetworkSetting:
-        """Looks whether a file has changed, which takes microseconds."""
+        """Return the network; checks for changes of the file, which takes microseconds."""
 
     def explain_fixed(self) -> str:
-        """Why no hosts can be added; empty: they can."""
+        """Explain why no hosts can be added; empty if they can."""
 
 
 class ProjectHooks(Struct, frozen=True):
-    """What a project wants to have run, trusted or not."""
+    """The hooks that a project defines, trusted or not."""
 
     hooks: tuple[Hook, ...] = ()
     trust_items: tuple[TrustItem, ...] = ()
@@ -103,15 +104,14 @@ class ProjectHooks(Struct, frozen=True):
 class Hooks(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is not used, and why: for the user."""
+        """Problems for the user: unused hooks, and why."""
 
     async def refresh(self) -> None:
-        """Look at the project's hooks again: a run begins."""
+        """Reload the project's hooks, as at the start of a run."""
 
     async def run(self, hook_input: HookInput, tool_names: Sequence[str]) -> HookReport:
-        """Run the hooks for this moment and tool one after the other, until one blocks.
-        `tool_names` are all that the tool goes by. Raises nothing; cancelling it kills what runs.
-        """
+        """Run the hooks of this event and tool one after another, until one blocks. `tool_names`
+        are all names of the tool. Raises nothing; cancelling it kills the running hook."""
 
 
 class CustomToolInfo(Struct, frozen=True, omit_defaults=True):
@@ -127,17 +127,17 @@ class CustomToolInfo(Struct, frozen=True, omit_defaults=True):
 class CustomTools(Protocol):
     @property
     def tools(self) -> tuple[CustomToolInfo, ...]:
-        """The very same tuple until files change; empty before they have been looked at."""
+        """The same tuple until files change; empty before they have been read."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with files that are no tools, for people."""
+        """Problems of files that are not valid tools, for users."""
 
     async def refresh(self) -> None:
-        """Look at the files again, where they have changed."""
+        """Read changed files again."""
 
     async def run(self, name: str, arguments: dict[str, Any], mode: str) -> str:
-        """Raises ToolError: the tool failed, took too long or said too much."""
+        """Run a tool. Raises ToolError if it failed, took too long or returned too much."""
 
 
 class Mcp(Protocol):
@@ -145,11 +145,11 @@ class Mcp(Protocol):
 
     @property
     def servers(self) -> tuple[McpServer, ...]:
-        """How things stand: the very same tuple until something changes."""
+        """The servers' states: the same tuple until something changes."""
 
     async def wait_until_ready(self, timeout_s: float) -> None:
-        """Notice what changed in the settings, start what is to be started, and wait while a
-        server connects for the first time, at most `timeout_s` seconds since it was started."""
+        """Read changed settings, start servers, and wait for those that connect for the first time,
+        at most `timeout_s` seconds after their start."""
 
     async def call_tool(
         self,
@@ -158,14 +158,14 @@ class Mcp(Protocol):
         arguments: dict[str, Any],
         on_progress: Callable[[str], None] | None = None,
     ) -> McpResult:
-        """Cancelling tells the server. Raises ToolError: not connected, timed out or died; the text
-        says which, and what comes next."""
+        """Call a tool. Cancelling notifies the server. Raises ToolError if the server is not
+        connected, timed out or died; the text says which, and what comes next."""
 
     async def read_resource(self, server: str, uri: str) -> McpResult:
-        """A resource. Raises ToolError like `call_tool`."""
+        """Read a resource. Raises ToolError like `call_tool`."""
 
     async def close(self) -> None:
-        """The task is done with them; a server that nobody uses any more is stopped."""
+        """Release the servers; one that is no longer used is stopped."""
 
 
 class FrontEndResources(Struct, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ class FrontEndResources(Struct, frozen=True, kw_only=True):
 
 
 class TrustItem(Struct, frozen=True):
-    """One thing of a workspace that would run, or loosen rules, once it is trusted."""
+    """One item of a workspace that would run, or loosen rules, once it is trusted."""
 
     name: str
     """Unique within the workspace: `mcp:weather`."""

@@ -1,7 +1,7 @@
-"""Ports of model services: replies, embeddings, images, recording of what is sent to them.
+"""Ports of model services: replies, embeddings, images, recording of requests.
 
-A separate module because `providers` implements all of it, and nothing else; but the recorder,
-which it is given.
+A separate module because `providers` implements all of it except for the recorder, which is passed
+to it.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ class Provider(Protocol):
 
     @property
     def api_protocol(self) -> str:
-        """`anthropic` or `openai`: how clients of the history name the wire."""
+        """The API's name in the history, `anthropic` or `openai`."""
 
     @property
     def address(self) -> str:
-        """Where the model is: `host:port`."""
+        """The address of the model: `host:port`."""
 
     @property
     def window_advice(self) -> str:
-        """How to get a larger window from a server on the user's own machine; empty elsewhere."""
+        """How to get a larger window from a local server; empty for others."""
 
     async def prepare(self) -> None:
-        """Ask a local server about the model, once; `model` may change. Raises nothing."""
+        """Query a local server about the model, once; `model` may change. Raises nothing."""
 
     def learn_window(self, tokens: int) -> None:
-        """The service refused a request and named the size of its window."""
+        """Learn the size of the window from a rejection by the service."""
 
     def shrink_window(self) -> bool:
         """Request a smaller window from now on, once, after a server ran out of memory; False if
         that cannot be requested."""
 
     def doubt_window(self) -> None:
-        """A reply shows that the window is smaller than the server said: let it be asked again."""
+        """Query the window again, because a reply shows that it is smaller than reported."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-        """An async generator; closing it closes the request's socket. Raises ProviderError: the
-        service failed, before or in the middle of the stream."""
+        """Stream a reply as an async generator; closing it closes the request's socket. Raises
+        ProviderError if the service failed, before or during the stream."""
 
     async def close(self) -> None:
-        """Let go of idle connections."""
+        """Close idle connections."""
 
 
 class RequestGate(Protocol):
@@ -60,11 +60,11 @@ class RequestGate(Protocol):
         """Return when a request may be sent to this address."""
 
     async def record_rate_limit(self, address: str, retry_after_s: float | None) -> None:
-        """The service refused a request for now; nobody is admitted until the time is over."""
+        """Record a rate limit: no request is admitted until the time is over."""
 
 
 class ToolSupport(Protocol):
-    """Remembers which models take no tools at which address."""
+    """Remembers which models at which address do not support tools."""
 
     def is_refused(self, provider: Provider) -> bool: ...
 
@@ -74,14 +74,14 @@ class ToolSupport(Protocol):
 
 
 class ModelOverrides(Protocol):
-    """Corrects and extends the catalogue of models."""
+    """Corrections and additions to the catalogue of models."""
 
     def find(self, provider: str, names: Sequence[str]) -> ModelOverride | None:
-        """By the first of the names that is known. Raises ConfigError."""
+        """Find a model by the first known name. Raises ConfigError."""
 
 
 class ServedModels(Protocol):
-    """Remembers what local servers said about their models, by address and id."""
+    """Remembers facts that local servers report about their models, by address and id."""
 
     def find(self, address: str, model: str) -> ServedModel | None: ...
 
@@ -89,7 +89,7 @@ class ServedModels(Protocol):
 
 
 class RefusalMemory(Protocol):
-    """Remembers what a service has refused in requests to a model."""
+    """Remembers parts of requests that a service has rejected for a model."""
 
     def load_refused(self, provider: Provider) -> frozenset[str]: ...
 
@@ -97,23 +97,23 @@ class RefusalMemory(Protocol):
 
 
 class Embedder(Protocol):
-    """A model that turns texts into vectors, alike where the meaning is."""
+    """A model that turns texts into vectors, similar for similar meanings."""
 
     @property
     def model_id(self) -> str:
-        """Which one, and where: vectors of different models cannot be compared."""
+        """The model and its address: vectors of different models cannot be compared."""
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """A vector for each text. Raises ProviderError: the service failed, several times where
-        trying again could help."""
+        """Return a vector for each text. Raises ProviderError if the service failed, after retries
+        where useful."""
 
     async def close(self) -> None: ...
 
 
 class ImageGenerator(Protocol):
     async def generate(self, prompt: str, image: str | None = None) -> str:
-        """An image as a data URI, made from scratch or from another one. Raises ToolError: the
-        provider refused or gave no image."""
+        """Return an image as a data URI, generated from scratch or from another one. Raises
+        ToolError if the provider refused or returned no image."""
 
 
 class ResponseEnding(StrEnum):
@@ -126,7 +126,7 @@ class ResponseEnding(StrEnum):
 
 
 class OutgoingRequest(Struct, frozen=True, kw_only=True):
-    """A request that is about to be sent; its URL and headers have secrets in them."""
+    """A request that is about to be sent; its URL and headers contain secrets."""
 
     method: str
     url: str
@@ -138,19 +138,19 @@ class OutgoingRequest(Struct, frozen=True, kw_only=True):
 class RequestRecorder(Protocol):
     @property
     def failure(self) -> str:
-        """Why nothing is recorded any more; empty while all is well."""
+        """Why recording has stopped; empty if it works."""
 
     async def record(self, request: OutgoingRequest) -> ResponseRecording | None:
-        """Write a request down before it is sent; None if that is not possible. Raises nothing."""
+        """Record a request before it is sent; None if that is not possible. Raises nothing."""
 
 
 class ResponseRecording(Protocol):
-    """Writes a response down as it arrives; raises nothing."""
+    """Records a response as it arrives; raises nothing."""
 
     def add_head(self, status: int, headers: Mapping[str, str]) -> None: ...
 
     def add_content(self, data: bytes) -> None:
-        """A piece of the body, without framing, before it is used."""
+        """Record a piece of the body, without framing, before it is used."""
 
     def end(self, ending: ResponseEnding, error: str = "") -> None:
-        """Only the first call counts."""
+        """End the recording; only the first call counts."""

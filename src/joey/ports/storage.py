@@ -1,4 +1,4 @@
-"""Ports of task storage: the task store, and the index that searches very many tasks."""
+"""Ports of task storage: the task store, and the index that searches large numbers of tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from joey.core.settings import TaskSecrets
 
 
 class TaskMetadata(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """`task_metadata.json`: what a list of tasks shows without opening them."""
+    """`task_metadata.json`: the data for a list of tasks without opening them."""
 
     id: str
     title: str = ""
@@ -51,35 +51,37 @@ class TaskLog(Protocol):
 
     @property
     def safe_seq(self) -> int:
-        """The last record that survives this process."""
+        """The number of the last record that would survive this process."""
 
     @property
     def has_failed(self) -> bool:
-        """Nothing can be written any more, so `safe_seq` stays as it is."""
+        """Whether writing has failed for good, so that `safe_seq` stays unchanged."""
 
     def set_change_callback(self, callback: Callable[[], None]) -> None:
-        """Called from any thread when `safe_seq` or `has_failed` has changed."""
+        """Set a callback that is called from any thread when `safe_seq` or `has_failed` has
+        changed."""
 
     async def confirm(self) -> None:
-        """Return if the task is still held here. Raises TaskLostError, StoreError."""
+        """Confirm that the task is still held here. Raises TaskLostError, StoreError."""
 
     def append(self, record: Record) -> None:
-        """Add one line to the journal; it survives the process once `safe_seq` is there."""
+        """Append one line to the journal; it survives the process once `safe_seq` has reached
+        it."""
 
     async def sync(self) -> None:
         """Return when everything appended so far would survive a power cut."""
 
     def read_records(self) -> Sequence[Record]:
-        """All that was ever appended, read anew."""
+        """Read all records ever appended from storage."""
 
     async def write_snapshot(
         self, ui: Iterable[bytes], api: Iterable[bytes], metadata: TaskMetadata
     ) -> None:
         """Replace the two history files (JSON arrays of these elements) and the metadata. Iterators
-        are used up in another thread."""
+        are consumed in another thread."""
 
     def close(self) -> None:
-        """Unlock and let go."""
+        """Unlock and release the task."""
 
 
 class Store(Protocol):
@@ -89,68 +91,69 @@ class Store(Protocol):
     def create(self, task_id: str) -> TaskLog: ...
 
     def load_secrets(self, task_id: str) -> TaskSecrets | None:
-        """What the task was given and its folder does not hold. It need not exist. Raises
-        StoreError."""
+        """Load secrets that were given to the task and are not in its directory. The task need not
+        exist. Raises StoreError."""
 
     def save_secrets(self, task_id: str, secrets: TaskSecrets) -> None:
-        """Keep them, outside the task's folder, until the task is deleted. Raises StoreError."""
+        """Save secrets outside the task's directory until the task is deleted. Raises
+        StoreError."""
 
     def create_with_records(self, task_id: str, records: Sequence[Record], source_id: str) -> None:
-        """A new task with all these records at once, and with the secrets and command output of the
-        one that they were taken from; whatever dies, there is the whole task or none. Nobody holds
-        it. Raises StoreError."""
+        """Create a task with all these records at once, and with the secrets and command output of
+        the source task; after a crash, there is the whole task or none. No process holds it. Raises
+        StoreError."""
 
     def open(self, task_id: str) -> tuple[TaskLog, Sequence[Record]]:
-        """Lock a task and read its journal; a folder without one is adopted. Raises
+        """Lock a task and read its journal; a directory without one is adopted. Raises
         TaskNotFoundError, TaskLockedError, StoreError."""
 
     def read_records(self, task_id: str) -> Sequence[Record]:
-        """The records of a task, whoever holds it; nothing is locked or changed. Raises
-        TaskNotFoundError, StoreError."""
+        """Read the records of a task, even if another process holds it; nothing is locked or
+        changed. Raises TaskNotFoundError, StoreError."""
 
     def read_rows_json(self, task_id: str, limit: int) -> bytes:
-        """The UI history of the last snapshot, a JSON array; nothing when there is none, or when it
+        """Read the UI history of the last snapshot as a JSON array; empty if there is none, or it
         is longer than `limit`. Raises TaskNotFoundError, StoreError."""
 
     def list_tasks(self) -> Sequence[TaskMetadata]:
-        """All tasks, the most recently changed first."""
+        """List all tasks, the most recently changed first."""
 
     def list_ids(self) -> Sequence[str]:
-        """Of all tasks, as their folders say; nothing else is looked at."""
+        """List all task ids from the names of the directories only."""
 
     def is_locked(self, task_id: str) -> bool:
         """Whether a living process has the task open. Raises TaskNotFoundError, StoreError."""
 
     def delete(self, task_id: str) -> None:
-        """Remove a task for good. Raises TaskNotFoundError, TaskLockedError, StoreError."""
+        """Delete a task permanently. Raises TaskNotFoundError, TaskLockedError, StoreError."""
 
 
 class SharedStore(Store, Protocol):
-    """A store of many hosts: each process that uses it holds a lease, which others watch."""
+    """A store shared by many hosts: each process that uses it holds a lease, which others watch."""
 
     @property
     def process_id(self) -> str:
-        """Names the lease of this process."""
+        """Identifies the lease of this process."""
 
     @property
     def lost_reason(self) -> str | None:
-        """Why this process holds nothing any more; for good."""
+        """Why this process has lost everything it held, permanently."""
 
     def join(self, width: int) -> None:
-        """Take the lease, as a worker that drives so many items. From then on it lasts only while
+        """Take the lease as a worker with this many slots. From then on it lasts only while
         `report_alive` is called. Raises StoreError."""
 
     def report_alive(self) -> None:
-        """The event loop of this process runs."""
+        """Report that the event loop of this process runs."""
 
     def check_lease(self) -> None:
         """Raises TaskLostError."""
 
     def remove_dead_processes(self) -> Sequence[str]:
-        """Forget processes whose leases are over; which ones. Raises StoreError."""
+        """Remove processes whose leases have expired; return their ids. Raises StoreError."""
 
     def close(self) -> None:
-        """Commit what is left, and let go of everything."""
+        """Commit pending writes, and release everything."""
 
 
 HIGHLIGHT_MARKS = ("\x02", "\x03")
@@ -161,7 +164,7 @@ IndexProgressCallback = Callable[[int, int], None]
 
 
 class TaskQuery(Struct, frozen=True, kw_only=True):
-    """Which tasks are wanted; what is None does not matter."""
+    """Which tasks to return; fields that are None do not matter."""
 
     text: str | None = None
     """All of them occur: words, "phrases in quotes", beginn* of words."""
@@ -189,23 +192,23 @@ class TaskPage(Struct, frozen=True):
 
 
 class TaskIndex(Protocol):
-    """Raises StoreError; every answer is brought up to date first."""
+    """Searches tasks. Every answer is brought up to date first. All methods raise StoreError."""
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What the user should be told: one line each."""
+        """Warnings for the user, one line each."""
 
     def search(self, query: TaskQuery, *, refresh: bool = False) -> TaskPage:
-        """One page. With `refresh` every folder is looked at, however recently that was done. Of
-        `text` without a letter or a digit nothing is found."""
+        """Return one page. With `refresh` every directory is checked, however recently that was
+        done. A `text` without letters or digits matches nothing."""
 
     def find_by_prefix(self, id_prefix: str) -> Sequence[TaskMetadata]:
-        """Tasks whose id begins like this."""
+        """Find tasks by the beginning of their id."""
 
     def list_descendants(self, task_id: str) -> Sequence[TaskMetadata]:
-        """The subtasks of a task and theirs, the latest first."""
+        """List the subtasks of a task and theirs, the latest first."""
 
     def shorten_id(self, task_id: str) -> str:
-        """The beginning of an id that means this task and no other."""
+        """Return a short unique beginning of an id."""
 
     def close(self) -> None: ...

@@ -30,7 +30,7 @@ from joey.ports.workspace import Checkpoints, Files, Repository, Search, Worktre
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a task may have beside files, search and commands; None where it has not."""
+    """Optional capabilities of a task besides files, search and commands; None for missing ones."""
 
     customizations: Customizations | None = None
     custom_tools: CustomTools | None = None
@@ -57,14 +57,14 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
 class RowCallback(Protocol):
     def __call__(self, kind: RowKind, text: str, images: tuple[str, ...] = ()) -> None:
-        """Make a row for the user while the tool is at work."""
+        """Add a row for the user while the tool is running."""
 
 
 def _ignore_row(kind: RowKind, text: str, images: tuple[str, ...] = ()) -> None: ...
 
 
 class ToolContext(Struct, frozen=True):
-    """All a tool gets. Nothing of the engine, nothing of other tasks."""
+    """Everything passed to a tool. Nothing of the engine, nothing of other tasks."""
 
     files: Files
     search: Search

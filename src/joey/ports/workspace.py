@@ -13,13 +13,13 @@ from joey.core.path_access import PathAccess, ResolvedPath
 
 
 class Boundary(Protocol):
-    """How far the file tools of a run reach."""
+    """The directories that the file tools of a run reach."""
 
     roots: tuple[Path, ...]
     """The workspace and the directories added to it, resolved."""
 
     def get_access(self, path: Path) -> PathAccess:
-        """What may be done with a resolved path."""
+        """Return what may be done with a resolved path."""
 
 
 class Files(Protocol):
@@ -28,26 +28,26 @@ class Files(Protocol):
     def resolve(self, path: str) -> ResolvedPath: ...
 
     def may_have_hidden_files(self) -> bool:
-        """Whether there may be files that the model must not see, as it is at the moment."""
+        """Whether there may currently be files that the model must not see."""
 
     async def read(self, path: ResolvedPath, limit: int | None = None, offset: int = 0) -> bytes:
-        """The bytes of a regular file from `offset` on, at most `limit` of them. Raises ToolError:
+        """Read at most `limit` bytes of a regular file from `offset` on. Raises ToolError if it is
         missing, a directory, special, or not readable; the text says which."""
 
     async def stat(self, path: ResolvedPath) -> FileStat: ...
 
     async def stat_all(self, paths: Sequence[ResolvedPath]) -> Sequence[FileStat]:
-        """What `stat` says of each; a file that cannot be looked at counts as missing."""
+        """Stat each file; unreadable ones count as missing."""
 
     async def write(
         self, path: ResolvedPath, data: bytes, mode_source: ResolvedPath | None = None
     ) -> None:
-        """Replace the file atomically, keeping its mode; parents are made. A new file gets the mode
-        of the file that it is `mode_source`."""
+        """Replace the file atomically, keeping its mode; parents are created. A new file gets the
+        mode of `mode_source`."""
 
     async def remove(self, path: ResolvedPath) -> None:
-        """Delete a regular file. Raises ToolError: missing, a directory, special, or it may not be
-        deleted."""
+        """Delete a regular file. Raises ToolError if it is missing, a directory, special, or must
+        not be deleted."""
 
 
 class FileStat(Struct, frozen=True):
@@ -59,7 +59,7 @@ class FileStat(Struct, frozen=True):
 
     @property
     def stamp(self) -> FileStamp:
-        """By which this version of the file is known again."""
+        """Identifies this version of the file."""
         return FileStamp(self.size, self.mtime_ns)
 
 
@@ -95,120 +95,121 @@ class Search(Protocol):
     async def grep(
         self, path: ResolvedPath, regex: str, file_pattern: str | None, limit: int
     ) -> SearchResult:
-        """Raises ToolError when the expression is not one."""
+        """Search files. Raises ToolError if the expression is invalid."""
 
     async def list_directory(self, path: ResolvedPath, recursive: bool, limit: int) -> Listing: ...
 
     async def find_files(self, path: ResolvedPath, file_pattern: str, limit: int) -> Listing:
-        """Files anywhere below a folder, by the pattern that `grep` takes; none that git ignores.
-        Raises ToolError: the folder or the pattern cannot be used."""
+        """Find files anywhere below a directory, by the patterns of `grep`; none that git ignores.
+        Raises ToolError if the directory or the pattern is invalid."""
 
     async def search_lines(self, path: Path, regex: str, limit: int) -> LineMatches:
-        """Lines of joey's own file `path` that match, without regard to case; at most `limit` bytes
-        of them. An invalid expression is searched for literally. Raises ToolError when it takes
-        too long."""
+        """Search joey's own file `path` for matching lines, ignoring case; at most `limit` bytes of
+        them. An invalid expression is searched for literally. Raises ToolError if it takes too
+        long."""
 
 
 class Environment(Protocol):
-    """What is told to the model about the machine and the workspace."""
+    """What the model is told about the machine and the workspace."""
 
     def get_system_info(self) -> Mapping[str, str]:
-        """`os`, `shell`, `home`, `workspace`."""
+        """Return `os`, `shell`, `home`, `workspace`."""
 
     def get_time_zone(self) -> str:
-        """`Europe/Berlin, UTC+2:00`."""
+        """Return a time zone such as `Europe/Berlin, UTC+2:00`."""
 
     def prewarm_listing(self, limit: int) -> None:
-        """It will be asked for soon, once: the time until then can be used."""
+        """Start a listing that will be needed once, soon."""
 
     async def list_workspace(self, limit: int) -> Listing: ...
 
     async def close(self) -> None:
-        """End a listing that nobody has asked for."""
+        """Stop a listing that was not used."""
 
 
 class Clock(Protocol):
     def now(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class Repository(Protocol):
-    """Looks only; runs nothing that the repository's own configuration names."""
+    """Read-only access to a repository; runs nothing that its own configuration names."""
 
     async def show_changes(self) -> str:
-        """What differs from the last commit. Raises ToolError: no git, no repository, or git
-        failed; the text says which."""
+        """Show the changes since the last commit. Raises ToolError if there is no git, no
+        repository, or git failed; the text says which."""
 
     async def show_commit(self, name: str) -> str:
-        """A commit with its message, statistics and diff. Raises ToolError."""
+        """Show a commit with its message, statistics and diff. Raises ToolError."""
 
     async def show_status(self, limit: int) -> str:
-        """The branch and at most `limit` changed files. Raises ToolError."""
+        """Show the branch and at most `limit` changed files. Raises ToolError."""
 
 
 class Checkpoints(Protocol):
-    """Of one workspace, shared by all tasks that work in it. Never touches the user's own
-    repository."""
+    """Checkpoints of one workspace, shared by all tasks that work in it. Never touches the user's
+    own repository."""
 
     def prewarm(self, task_id: str) -> None:
-        """Soon, and in the background, keep the files of a task that is going to work: what is
-        saved before its first change will then be there already."""
+        """Save the files in the background for a task that is going to work, so that the checkpoint
+        before its first change is ready."""
 
     async def save(self, task_id: str) -> str:
-        """Keep the files as they are now; the id of the checkpoint. Costs what has changed. The
-        same files give the same id as the task's last one. Raises CheckpointError: the text says
-        why, and what to do."""
+        """Save the current files and return the id of the checkpoint. The cost depends on the
+        changes. The same files give the same id as the task's last one. Raises CheckpointError,
+        which says why, and what to do."""
 
     async def list_changes(self, since: str, until: str | None = None) -> Sequence[FileChange]:
-        """What differs between two checkpoints, or between one and the files as they are now.
+        """List the differences between two checkpoints, or between one and the current files.
         Raises CheckpointError."""
 
     async def diff(self, since: str, until: str | None = None) -> Sequence[FileDiff]:
-        """The same with texts, bounded in size. Raises CheckpointError."""
+        """Return the differences with texts, limited in size. Raises CheckpointError."""
 
     async def build_patch(self, since: str) -> bytes:
-        """What differs between a checkpoint and the files as they are now, for `git apply`. Raises
+        """Build the patch from a checkpoint to the current files, for `git apply`. Raises
         CheckpointError."""
 
     async def restore(self, to: str, before: str | None = None) -> Sequence[FileChange]:
-        """Make the files as they were; what was changed to get there. May be done twice.
+        """Restore the files and return what was changed. Idempotent.
 
-        With `before`, nothing is done when a file that would be changed is neither as it was then
-        nor as it shall be: somebody else is at work.
+        With `before`, nothing is done if a file that would be changed matches neither the earlier
+        nor the restored state, because others have changed it.
 
-        Raises CheckpointError: nothing, or only a part, was restored; the text says which."""
+        Raises CheckpointError if nothing, or only a part, was restored; the text says which.
+        """
 
     async def list_unrestorable_files(self, paths: Sequence[str]) -> Sequence[LeftFile]:
-        """Which of these files are not kept. Raises CheckpointError."""
+        """List those of these files that checkpoints do not include. Raises CheckpointError."""
 
     async def discard_task(self, task_id: str) -> None:
-        """The task is deleted: what only its checkpoints hold may go."""
+        """Discard the checkpoints of a deleted task."""
 
     async def close(self) -> None: ...
 
 
 class Worktrees(Protocol):
-    """Git worktrees of the repository that the workspace is in, each named by its task. Every step
-    may be done again after it was broken off anywhere."""
+    """Git worktrees of the workspace's repository, each named by its task. Every step may be
+    repeated after an interruption."""
 
     def get_directory(self, name: str) -> Path:
-        """Where it is, or would be."""
+        """Return its actual or future directory."""
 
     def get_branch(self, name: str) -> str: ...
 
     async def add(self, name: str) -> Path:
-        """A worktree with the files of the workspace as they are now, or the one that is there; the
-        folder in it to work in. Neither the user's index nor their files are touched. Raises
-        ToolError."""
+        """Create a worktree with the current files of the workspace, or return the existing one;
+        return the directory in it to work in. Neither the user's index nor their files are touched.
+        Raises ToolError."""
 
     async def merge(
         self, name: str, refusal: Callable[[str], str] | None = None
     ) -> WorktreeMergeResult:
-        """Commit what was done there, and bring it into the workspace if it fits: into the files,
-        not into the index or a commit. If it does not fit, no file is touched; nor if `refusal`
-        says of a path in the workspace why it may not be changed. Raises ToolError."""
+        """Commit the changes in the worktree and merge them into the workspace's files if there is
+        no conflict, not into the index or a commit. On a conflict, no file is changed, nor if
+        `refusal` says why a path must not be changed. Raises ToolError."""
 
     async def remove(self, name: str) -> None:
-        """The worktree and its branch. Raises ToolError."""
+        """Remove the worktree and its branch. Raises ToolError."""

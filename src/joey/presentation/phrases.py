@@ -72,14 +72,14 @@ _PROPER_NAME_RE = re.compile(
 
 
 def describe_failure(code: str) -> str:
-    """How a run ended whose task failed with this code."""
+    """Describe how a run ended whose task failed with this code."""
     if (failure := decode_provider_failure(code)) is not None:
         return _PROVIDER_FAILURE_TEXTS[failure]
     return FAILURE_TEXTS.get(code, "failed")
 
 
 def describe_condense(event: ContextCondensed | ContextTruncated) -> str:
-    """What became of the model's window."""
+    """Describe the effect of condensing on the model's window."""
     tokens = f"{event.tokens_before:,} → {event.tokens_after:,} tokens"
     if isinstance(event, ContextTruncated):
         return f"the model's window was full: its oldest messages are hidden ({tokens})"
@@ -88,12 +88,12 @@ def describe_condense(event: ContextCondensed | ContextTruncated) -> str:
 
 
 def lower_first(text: str) -> str:
-    """The text as it is written behind `joey: `: it begins small, unless with a name."""
+    """Convert the beginning of a text to lower case for use after `joey: `, unless it is a name."""
     return text if _PROPER_NAME_RE.match(text) else text[:1].lower() + text[1:]
 
 
 def describe_error(text: str) -> str:
-    """An error on the way, without the marks that are meant for programs and models."""
+    """Describe an error, without marks meant for programs and models."""
     if known := _ERROR_CODE_TEXTS.get(text.strip()):
         return known
     said = _ERROR_TAGS_RE.sub("", _unwrap_json_error(text)).strip()
@@ -102,7 +102,7 @@ def describe_error(text: str) -> str:
 
 
 def _summarize_error(said: str) -> str:
-    """The sentence that says why something failed, behind the line that says what did."""
+    """Return the sentence that says why something failed, after the line that says what failed."""
     *before, last = (each.strip() for each in said.split("\n\n"))
     sentence = _SENTENCE_RE.match(last)
     why = sentence[0] if sentence else last
@@ -112,7 +112,8 @@ def _summarize_error(said: str) -> str:
 
 
 def _unwrap_json_error(text: str) -> str:
-    """What an envelope of JSON says, if the text is one, as in tasks of earlier versions."""
+    """Return the message in a JSON envelope, if the text is one, as in tasks of earlier
+    versions."""
     start = text.find("{")
     if start < 0:
         return text
@@ -127,7 +128,7 @@ def _unwrap_json_error(text: str) -> str:
 
 
 def describe_command_exit(ended: ToolFinished | Row) -> str:
-    """How a command ended, when that is worth a line."""
+    """Describe how a command ended, if that is worth a line."""
     if ended.exit_code:
         return f"exit {ended.exit_code}"
     if ended.signal:
@@ -136,16 +137,16 @@ def describe_command_exit(ended: ToolFinished | Row) -> str:
 
 
 def describe_retry(event: RetryCountdown) -> str:
-    """`trying again in 5 s (retry 2 of 6)`."""
+    """Format `trying again in 5 s (retry 2 of 6)`."""
     of = f" of {event.max_attempts}" if event.max_attempts else ""
     return f"trying again in {event.seconds} s (retry {event.attempt}{of})"
 
 
 def describe_provider_error(text: str) -> str:
-    """Why a request failed: its sentence, without the number that precedes it for programs."""
+    """Describe why a request failed: its sentence, without the number before it for programs."""
     return _HTTP_STATUS_PREFIX_RE.sub("", text)
 
 
 def describe_failed_attempt(event: RetryCountdown) -> str:
-    """When a request is sent again, and why."""
+    """Describe when a request is sent again, and why."""
     return f"{describe_retry(event)}: {describe_provider_error(event.message)}"

@@ -1,4 +1,4 @@
-"""Questions of a task: what is asked and why, what may be answered, answers typed as lines."""
+"""Questions of a task: content, reasons and possible answers, and the parsing of typed answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _ReachedLimit(Struct, frozen=True):
 
 
 def parse_follow_up(text: str) -> FollowUp:
-    """A question with its suggestions; text of another shape is the question itself."""
+    """Parse a question with its suggestions; other text is the question itself."""
     try:
         return msgspec.json.decode(text, type=FollowUp)
     except msgspec.DecodeError:
@@ -59,7 +59,7 @@ def parse_follow_up(text: str) -> FollowUp:
 
 
 def build_ask_view(ask: AskOpened) -> AskView:
-    """What is asked and what may be answered, for all front ends."""
+    """Build a question with its possible answers, for all front ends."""
     if ask.ask in APPROVAL_ASKS:
         return _build_approval_view(ask)
     text = sanitize(ask.text)
@@ -116,7 +116,7 @@ def _build_approval_view(ask: AskOpened) -> AskView:
     call = f"{summary.headline} {details}".rstrip()
     return AskView(
         _APPROVAL_TITLES.get(ask.ask) or _build_title(summary),
-        # A yes and a no have the same numbers and places, whatever else may be answered.
+        # Yes and no always have the same numbers and places.
         (allow, _REJECT, *_build_network_choices(network), *_build_rule_choices(ask)),
         reveal(ask.text).strip() if ask.ask is AskKind.COMMAND else call,
         "or say what is missing" if is_handover else "or say what to do instead",
@@ -183,7 +183,7 @@ def _build_rule_choices(ask: AskOpened) -> Iterator[AskChoice]:
     rule = reveal(ask.always_rule or "")
     if not rule:
         return
-    if ask.ask is AskKind.TOOL:  # a rule for edits says itself how far it goes
+    if ask.ask is AskKind.TOOL:  # a rule for edits states its own scope
         answer = Answer(Response.YES, always=True, scope=RuleScope.TASK)
         yield AskChoice("Always allow", answer, "always", rule)
         return
@@ -204,13 +204,14 @@ def _describe_confinement(ask: AskOpened) -> str:
 
 
 def format_question(view: AskView) -> str:
-    """The text above the hint, with numbered suggestions; empty for a call, which is drawn."""
+    """Format the text above the hint, with numbered suggestions; empty for a call, which is
+    drawn."""
     numbered = (f"  {n}. {each.label}" for n, each in enumerate(view.choices, 1) if not each.word)
     return "" if view.is_approval else "\n".join(filter(None, (view.text, *numbered)))
 
 
 def format_answer_hint(view: AskView) -> str:
-    """What may be typed."""
+    """Format the possible answers to type."""
     parts = [
         f"[{each.word[0]}]{each.word[1:]}{' (Enter)' if each.is_default else ''}"
         for each in view.choices
@@ -223,9 +224,9 @@ def format_answer_hint(view: AskView) -> str:
 
 
 def parse_answer(ask: AskOpened, line: str) -> Answer | None:
-    """The answer that a line means; None when it means nothing here, and is asked for again.
+    """Parse a typed answer; None if it means nothing here, and the question is repeated.
 
-    Permission is given by a plain *yes* alone: any other text is a message.
+    Only a plain *yes* gives permission: any other text is a message.
     """
     view, text = build_ask_view(ask), line.strip()
     word = text.lower()
@@ -255,8 +256,8 @@ _SETTING_REASONS = {
 
 
 def describe_reasons(reasons: Iterable[Reason], text: str | None) -> str:
-    """Why a user has to look, without what they already see; `text` is what there is instead in
-    journals without reasons."""
+    """Describe why a user has to decide, without what is already shown; `text` replaces reasons in
+    old journals."""
     return sanitize("; ".join(dict.fromkeys(map(_describe_reason, reasons))) or text or "")
 
 

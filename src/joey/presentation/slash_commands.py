@@ -86,14 +86,14 @@ INIT_PROMPT_PATH = Path(__file__).with_name("init_prompt.md")
 
 
 def match_command(text: str) -> tuple[BuiltInCommand, str] | None:
-    """The command that a line begins with, and the words behind it; None when there is none."""
+    """Return the command that a line begins with, and its arguments; None if there is none."""
     name, _, arguments = text.strip().partition(" ")
     command = COMMANDS_BY_NAME.get(name.removeprefix("/")) if name.startswith("/") else None
     return None if command is None else (command, arguments.strip())
 
 
 def parse_command(text: str) -> tuple[BuiltInCommand, str] | None:
-    """The command that a line is, with the words that it takes; None when it is none of ours."""
+    """Parse a line as a command with its arguments; None if it is not a built-in one."""
     match match_command(text):
         case (command, arguments) if command.takes_argument or not arguments:
             return command, arguments
@@ -103,8 +103,8 @@ def parse_command(text: str) -> tuple[BuiltInCommand, str] | None:
 def explain_bad_command(
     text: str, names: Iterable[str], *, may_be_path: bool = False
 ) -> str | None:
-    """What to say of a line that begins with a name which nobody knows, or that stands alone; None
-    when it is fine, or may be a path (`/tmp`, too, if `may_be_path`) or a sentence."""
+    """Explain a line that begins with an unknown name, or an incomplete one; None if it is valid,
+    may be a path (`/tmp` too, if `may_be_path`) or a sentence."""
     name, *arguments = text.strip().split(" ")
     known = list(names)
     if not name.startswith("/") or any(char in text.strip()[1:] for char in "/\n"):

@@ -1,7 +1,7 @@
 """Text for the terminal, wrapped to its width.
 
-`wrap` breaks lines between words. Whatever precedes the text of a line (spaces, a bullet, a number)
-is its lead; continuation lines are indented by as much. A word longer than a line is cut.
+`wrap` breaks lines between words. The part before the text of a line (spaces, a bullet, a number)
+is its lead; continuation lines are indented by its width. A word longer than a line is cut.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORD_RE = re.compile(r"\S+")
 
 
 def measure_width(text: str) -> int:
-    """Columns that a text takes on a terminal."""
+    """Measure the columns of a text on a terminal."""
     if text.isascii():
         return len(text)
     return sum(
@@ -34,7 +34,7 @@ def measure_width(text: str) -> int:
 
 
 def get_terminal_width(stream: TextIO | None) -> int | None:
-    """The width of the terminal that a stream leads to; None when it leads elsewhere."""
+    """Return the width of a stream's terminal; None if it is not a terminal."""
     try:
         if stream is None or not stream.isatty():
             return None
@@ -44,15 +44,14 @@ def get_terminal_width(stream: TextIO | None) -> int | None:
 
 
 def wrap(text: str, width: int | None) -> str:
-    """Every line of the text within `width` columns; None leaves them as they are."""
+    """Wrap every line of the text to `width` columns; None leaves them unchanged."""
     return "".join(piece for piece, _ in wrap_pieces([(text, "")], width))
 
 
 def wrap_pieces(
     pieces: Sequence[Piece], width: int | None, extra_indent: int = 0
 ) -> Sequence[Piece]:
-    """The same for styled text; with `extra_indent` continuations stand that much to the right of
-    their line's text."""
+    """Wrap styled text; with `extra_indent`, continuation lines are indented by that much more."""
     if width is None:
         return pieces
     plain = "".join(text for text, _ in pieces)
@@ -72,7 +71,7 @@ def wrap_pieces(
 
 
 def find_line_breaks(line: str, width: int, extra_indent: int) -> tuple[int, list[tuple[int, int]]]:
-    """Where a line is broken: how far continuations are indented, and each piece's place in it."""
+    """Find the line breaks: the indentation of continuation lines, and each piece's range."""
     if measure_width(line) <= width:
         return 0, [(0, len(line))]
     lead = _LINE_LEAD_RE.match(line)
@@ -95,7 +94,7 @@ def find_line_breaks(line: str, width: int, extra_indent: int) -> tuple[int, lis
 
 
 def _find_fitting_end(line: str, start: int, room: int) -> int:
-    """The end of the longest piece from `start` that fits; at least one character."""
+    """Find the end of the longest piece from `start` that fits; at least one character."""
     end = start + 1
     while end < len(line) and measure_width(line[start : end + 1]) <= room:
         end += 1

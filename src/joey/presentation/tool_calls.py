@@ -1,4 +1,4 @@
-"""Tool calls as the user must see them to decide: a headline, the change, the output."""
+"""Tool calls with everything that users need to decide: a headline, the change, the output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_LINE_CHARS = 400
 
 
 def render_call_card(event: ToolStarted | AskOpened, *, is_ask: bool) -> list[Piece]:
-    """A headline, and below it the change if there is one. A command is always shown whole."""
+    """Render a headline, followed by the change, if any. A command is always shown completely."""
     summary = get_summary(event)
     shown = render_headline(summary, event.text, event.path)
     change = event.diff or summary.diff
@@ -34,7 +34,8 @@ def render_call_card(event: ToolStarted | AskOpened, *, is_ask: bool) -> list[Pi
 
 
 def render_headline(summary: ToolCallSummary, command: str, directory: str | None) -> list[Piece]:
-    """A command is shown whole, and so are arguments: a user decides about them."""
+    """Render the headline. A command and arguments are shown completely, because a user decides
+    about them."""
     if summary.kind is CallKind.EXECUTE:
         shown = [("$ ", "bold cyan"), (reveal(command).replace("\n", "\n  "), "bold")]
         return [*shown, (f"\n  (in {sanitize(directory)})", "dim")] if directory else shown
@@ -53,7 +54,7 @@ def _get_diff_style(line: str) -> str:
 
 
 class CommandOutputPreview:
-    """Output as it comes, in whole lines: the first ones at once, of the rest the last ones."""
+    """Shows streaming output in whole lines: the first ones at once, of the rest the last ones."""
 
     def __init__(self) -> None:
         self._partial_line = ""
@@ -62,7 +63,7 @@ class CommandOutputPreview:
         self._omitted_count = 0
 
     def feed(self, output: str) -> Iterator[str]:
-        """The lines to show now."""
+        """Add output and return the lines to show now."""
         *lines, self._partial_line = (self._partial_line + sanitize(output)).split("\n")
         self._partial_line = self._partial_line[-10_000:]
         for line in lines:
@@ -74,7 +75,7 @@ class CommandOutputPreview:
                 self._tail_lines.append(line)
 
     def close(self) -> Iterator[str]:
-        """The lines that were held back, once nothing more can come."""
+        """Return the lines that were held back, at the end."""
         if self._partial_line:
             yield from self.feed("\n")
         if self._omitted_count:
@@ -83,7 +84,7 @@ class CommandOutputPreview:
 
 
 def describe_call(event: ToolStarted | AskOpened) -> str:
-    """A call in a line."""
+    """Describe a call in one line."""
     summary = get_summary(event)
     if summary.kind is CallKind.EXECUTE:
         return f"$ {summary.subject}"

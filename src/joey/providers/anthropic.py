@@ -1,11 +1,11 @@
 """Anthropic's `/v1/messages`: the provider, its request bodies, its stream of events.
 
 The official service gets what its current documentation asks for: a Bearer key, the version of
-October 2026 (which refuses a temperature) and eager tool input. Gateways and older servers get
-the form that they have known since 2023. A profile decides with `legacy_headers`; without it, a
-base URL means the older form.
+October 2026 (which refuses a temperature) and eager tool input. Gateways and older servers get the
+form supported since 2023. A profile decides with `legacy_headers`; without it, a base URL means the
+older form.
 
-The history is nearly in the shape of a request already. A cache mark goes on the last block of a
+The history is already nearly in the shape of a request. A cache mark goes on the last block of a
 message, and that block ends its bytes: marking is a splice at the end.
 """
 
@@ -113,8 +113,8 @@ class AnthropicRequestBuilder(RequestBuilder):
         return parts
 
     def _select_parameters(self, messages: Sequence[msg.Message]) -> dict[str, Any]:
-        """With a budget for thinking, the last reply must begin with thoughts if it made calls; one
-        that was made elsewhere does not."""
+        """Select parameters: with a thinking budget, a last reply with calls must begin with
+        thinking; a reply of another service does not."""
         parameters = self._collect_parameters()
         thinking = parameters.get("thinking")
         if isinstance(thinking, dict) and thinking.get("type") == "enabled":
@@ -125,7 +125,8 @@ class AnthropicRequestBuilder(RequestBuilder):
         return parameters
 
     def _collect_parameters(self) -> dict[str, Any]:
-        """Those of the profile and the model, which may turn out to take less than it should."""
+        """Collect the parameters of the profile and the model, limited to what the service
+        accepts."""
         known = _build_parameters(self._profile, self.model, legacy=self._is_legacy)
         return {
             name: value
@@ -145,8 +146,8 @@ class AnthropicRequestBuilder(RequestBuilder):
         return data
 
     def _encode_plain_message(self, message: msg.Message) -> bytes:
-        """The message as the wire wants it, or nothing when nothing of it may be sent. A user's
-        text is always a list of blocks, which ends the bytes with `}]}`."""
+        """Encode a message; empty if none of it may be sent. A user's text is always a list of
+        blocks, which ends the bytes with `}]}`."""
         content = message.content
         if isinstance(content, str) and message.role == "assistant" and content.strip():
             return _encode_json(_RequestMessage(message.role, content))
@@ -154,7 +155,8 @@ class AnthropicRequestBuilder(RequestBuilder):
         return _encode_json(_RequestMessage(message.role, blocks)) if blocks else b""
 
     def _list_sent_blocks(self, message: msg.Message) -> list[msg.Block]:
-        """Empty text is refused, and so are thoughts of another service or model."""
+        """List the blocks to send: empty text is rejected, as is thinking of another service or
+        model."""
         source = message.source
         is_own = (
             "signature" not in self._refused
@@ -198,7 +200,7 @@ class AnthropicRequestBuilder(RequestBuilder):
 
 
 def _came_as_thinking(source: msg.ReplySource | UnsetType) -> bool:
-    """As blocks, and not in the text of the reply."""
+    """Whether the reasoning came as blocks, not in the text of the reply."""
     return source is not UNSET and source.reasoning_field == _THINKING
 
 
@@ -214,7 +216,7 @@ def _replace_images(block: msg.Block, *, images: bool) -> msg.Block:
 
 
 def _build_parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> dict[str, Any]:
-    """What does not depend on the conversation."""
+    """Build the parameters that do not depend on the conversation."""
     max_tokens = profile.max_tokens or model.max_output_tokens
     thinking: dict[str, Any] | None = None
     if profile.thinking_budget:
@@ -238,7 +240,7 @@ def _build_parameters(profile: Profile, model: ModelInfo, *, legacy: bool) -> di
 
 
 def _compute_thinking_budget(profile: Profile, max_tokens: int) -> tuple[int, int]:
-    """A budget and a limit that leave room for the answer itself."""
+    """Compute a budget and a limit that leave room for the answer."""
     budget = max(_MIN_THINKING_TOKENS, profile.thinking_budget or 0)
     if profile.max_tokens is None:
         return budget, max(max_tokens, budget + _MIN_ANSWER_TOKENS)
@@ -340,7 +342,7 @@ class AnthropicStreamDecoder(StreamDecoder):
                 return ()
 
     def _parse_event(self, event: ServerSentEvent) -> _StreamEvent | None:
-        """None for events that we do not know: the service may add kinds at any time."""
+        """Parse an event; None for unknown ones: the service may add kinds at any time."""
         try:
             return _decode_event(event.data)
         except msgspec.ValidationError as error:
@@ -404,7 +406,7 @@ class AnthropicStreamDecoder(StreamDecoder):
         return (msg.CallEndChunk(index),)
 
     def _update_usage(self, usage: _AnthropicUsage | None) -> list[msg.Chunk]:
-        """Each figure is a total so far; one that is left out keeps its value."""
+        """Update the usage. Each figure is a total so far; one that is left out keeps its value."""
         if usage is None:
             return []
         for name, value in structs.asdict(usage).items():
@@ -425,7 +427,7 @@ def _read_event_type(data: bytes) -> str:
     try:
         body = msgspec.json.decode(data)
     except errors.JSON_DECODE_ERRORS:
-        return "error"  # not even JSON behind what was wrong first: never to be passed over
+        return "error"  # invalid JSON after another error: must not be ignored
     kind = body.get("type") if isinstance(body, dict) else None
     return kind if isinstance(kind, str) else ""
 

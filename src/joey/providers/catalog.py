@@ -5,16 +5,16 @@ abilities and prices of models. Reading the environment is left to the code that
 Shell completion loads this module, so it must not import the HTTP client.
 
 Prices are US dollars per million tokens with the date on which they were read, without batch and
-priority tariffs. They change: a provider that states the cost of a request is believed instead,
-and the user's `models.json` and profiles correct what is listed here. An id is looked up without
-its maker, its date and its variant, so `anthropic/claude-sonnet-4.5`, `claude-sonnet-4-5-20250929`
-and Bedrock's `us.anthropic.claude-sonnet-4-5-20250929-v1:0` are one. Names of open models are
-prefixes of the servers' ids: `gemma3` is also `gemma-3-27b-it-Q4_K_M.gguf`.
+priority tariffs. They change: a provider's own figure for the cost of a request takes precedence,
+and the user's `models.json` and profiles override this list. An id is looked up without its maker,
+its date and its variant, so `anthropic/claude-sonnet-4.5`, `claude-sonnet-4-5-20250929` and
+Bedrock's `us.anthropic.claude-sonnet-4-5-20250929-v1:0` are one. Names of open models are prefixes
+of the servers' ids: `gemma3` is also `gemma-3-27b-it-Q4_K_M.gguf`.
 
 OpenAI's later models reason with tools only in its Responses API, wherever they are served under
 their name by a server of OpenAI's kind; other services serve them in chat completions.
 
-Makers train their models on an edit tool of their own. It is derived from the id, wherever the
+Makers train their models on their own edit tools. The tool is derived from the id, wherever the
 model is served, or from the maker's own service.
 
 A model that is not listed gets these defaults, and says so (`is_known` is False):
@@ -167,7 +167,7 @@ _SPECS_BY_NAME = {kind.name: kind for kind in PROVIDER_SPECS}
 
 
 def find_provider_spec(name: str) -> ProviderSpec:
-    """Raises ConfigError with the names that exist."""
+    """Find a provider. Raises ConfigError, which lists the existing names."""
     wanted = name.strip().lower()
     kind = _SPECS_BY_NAME.get(PROVIDER_ALIASES.get(wanted, wanted))
     if kind is None:
@@ -179,7 +179,7 @@ def find_provider_spec(name: str) -> ProviderSpec:
 
 
 def build_endpoint_url(kind: ProviderSpec, base_url: str | None) -> str:
-    """The full URL that requests go to."""
+    """Build the URL for requests."""
     base = (base_url or kind.base_url).strip().rstrip("/").removesuffix("/responses")
     if kind.name == "ollama" and base_url:
         base = _normalize_ollama_url(base)
@@ -191,7 +191,7 @@ def build_endpoint_url(kind: ProviderSpec, base_url: str | None) -> str:
 
 
 def suggest_path(kind: ProviderSpec, base_url: str | None) -> str:
-    """What to add to a report that an address is wrong, where it names no more than a server."""
+    """Suggest a path for an address that only names a server, to add to an error."""
     if not base_url or kind.api_protocol is ApiProtocol.ANTHROPIC or _has_path(base_url):
         return ""
     return f"perhaps {base_url.rstrip('/')}/v1 is meant"
@@ -208,7 +208,8 @@ def _append_api_path(base: str, version: str, path: str) -> str:
 
 
 def _normalize_ollama_url(base: str) -> str:
-    """`OLLAMA_HOST` is written for the server: perhaps no scheme, and the address it listens on."""
+    """Normalize `OLLAMA_HOST`, which is written for the server: it may lack a scheme, or be the
+    listening address."""
     scheme, _, rest = base.rpartition("://")
     rest = rest.replace("0.0.0.0", "127.0.0.1")
     host, slash, path = rest.partition("/")
@@ -425,8 +426,8 @@ _EDIT_TOOL_BY_PROVIDER = {"xai": "search_replace", "gemini": "edit"}
 def find_model_info(
     provider: str, model: str, overrides: ModelOverrides | None = None
 ) -> ModelInfo:
-    """What is known of a model at a provider; the stated defaults when it is not listed. Raises
-    ConfigError: there is no such provider, or `overrides` cannot be understood."""
+    """Find what is known about a model at a provider; the stated defaults if it is not listed.
+    Raises ConfigError if there is no such provider, or `overrides` are invalid."""
     info, override = find_model_and_override(provider, model, overrides)
     return info if override is None else override.apply_to(info)
 
@@ -434,7 +435,7 @@ def find_model_info(
 def find_model_and_override(
     provider: str, model: str, overrides: ModelOverrides | None
 ) -> tuple[ModelInfo, ModelOverride | None]:
-    """What is known here, and what `overrides` say. Raises ConfigError."""
+    """Find the facts known here, and those of `overrides`. Raises ConfigError."""
     kind = find_provider_spec(provider)
     info = structs.replace(
         _find_model_or_default(kind, model),
@@ -449,7 +450,7 @@ def find_model_and_override(
 
 
 def list_model_ids(provider: str) -> tuple[str, ...]:
-    """Ids worth offering for a provider that has a list of its own."""
+    """List ids worth offering for a provider with a list of its own."""
     match find_provider_spec(provider).name:
         case "anthropic":
             return tuple(_CLAUDE_MODELS)
@@ -472,7 +473,7 @@ def _find_model_or_default(kind: ProviderSpec, model: str) -> ModelInfo:
 
 
 def _find_local_row(model: str) -> _ModelRow | None:
-    """The row whose name the id begins with, by whichever packager: `gemma3` is also
+    """Find the row whose name the id begins with, whoever packaged it: `gemma3` is also
     `google/gemma-3-27b-it` and `google_gemma-3-27b-it-Q4_K_M.gguf`. The longest name counts."""
     tokens = _split_model_name(model.rpartition("/")[2].partition(":")[0])
     while tokens and (tokens[0] in _MAKERS or tokens[:1] == tokens[1:2]):
@@ -483,7 +484,7 @@ def _find_local_row(model: str) -> _ModelRow | None:
 
 
 def _split_model_name(name: str) -> list[str]:
-    """Its words and version numbers: `qwen2.5-coder` is `qwen`, `2.5`, `coder`."""
+    """Split a name into words and version numbers: `qwen2.5-coder` is `qwen`, `2.5`, `coder`."""
     return _NAME_TOKEN_RE.findall(name.lower())
 
 

@@ -1,12 +1,13 @@
 """Request bodies, encoded incrementally: each request repeats the whole conversation.
 
-A conversation grows at its end. Settled messages are encoded once and never looked at again; only
-the last ones, which may carry cache marks, are encoded for each request. Settled bytes are kept
-in a few blocks, each at least twice as long as the next, and sent as they are: a request costs
-what is new in it, and the sending.
+A conversation grows at its end. Settled messages are encoded once; only the last ones, which may
+have cache marks, are encoded for each request. Settled bytes are kept in a few blocks, each at
+least twice as long as the next, and sent unchanged: a request costs only its new part, and the
+sending.
 
 The environment details that follow the results of calls are sent as part of the last result. Some
-services accept no user's message there, and templates of many models drop earlier reasoning at one.
+services accept no user message there, and the templates of many models drop earlier reasoning at
+one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ encode_json = msgspec.json.Encoder().encode
 
 class MessageEncoder(Protocol):
     def __call__(self, message: Message, *, mark: bool) -> bytes:
-        """The message on the wire; nothing when nothing of it may be sent."""
+        """Encode a message; empty if none of it may be sent."""
 
 
 class IncrementalConversationEncoder:
@@ -44,7 +45,7 @@ class IncrementalConversationEncoder:
         self._cached_blocks: list[bytes] = []
 
     def encode_conversation(self, messages: Sequence[Message]) -> list[bytes]:
-        """The messages, separated by commas, in pieces to be joined with nothing between."""
+        """Encode the messages, separated by commas, in pieces to be concatenated."""
         conversation = tuple(messages)
         first_marked = self._find_first_marked(conversation)
         self._cache_messages(conversation[:first_marked])
@@ -77,7 +78,7 @@ class IncrementalConversationEncoder:
 
 
 def merge_environment(message: Message) -> Message:
-    """The message with its environment details at the end of its last result, if it has both."""
+    """Move the environment details of a message to the end of its last result, if it has both."""
     content = message.content
     if message.role != "user" or isinstance(content, str):
         return message
@@ -100,7 +101,7 @@ def merge_environment(message: Message) -> Message:
 
 
 class RequestBuilder(ABC):
-    """Builds the bodies of requests to one model, and remembers what it encoded."""
+    """Builds the bodies of requests to one model, and caches encoded messages."""
 
     def __init__(self, model: ModelInfo, takes_mark: Callable[[Message], bool]) -> None:
         self.model = model
@@ -113,7 +114,7 @@ class RequestBuilder(ABC):
 
     @abstractmethod
     def build_body(self, request: ModelRequest) -> list[bytes]:
-        """The body in pieces, to be sent one after the other."""
+        """Build the body in pieces, to be sent one after another."""
 
     @abstractmethod
     def _encode_message(self, message: Message, *, mark: bool) -> bytes: ...

@@ -54,7 +54,7 @@ class EmbeddingClient:
     def __init__(
         self, profile: Profile, http: HttpClient, first_retry_delay: float = FIRST_RETRY_DELAY_S
     ) -> None:
-        """Raises ConfigError when the profile cannot be used for this."""
+        """Raises ConfigError if the profile cannot be used for embeddings."""
         kind = find_provider_spec(profile.provider)
         if kind.api_protocol is not ApiProtocol.OPENAI or kind.login:
             raise ConfigError(
@@ -91,7 +91,7 @@ class EmbeddingClient:
         await self._http.close()
 
     async def _embed_batch(self, texts: Sequence[str]) -> list[list[float]]:
-        """One request, made again while waiting may help."""
+        """Embed one batch, with retries where useful."""
         wait = self._first_retry_delay
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:

@@ -1,8 +1,8 @@
 """Errors of model services: kind of failure, time to wait, message for the user.
 
-The kind of a `ProviderError` decides what the engine does about it, so nothing that a service
-reports is lost on the way: status, its own code, and the time it asks us to wait. Neither the API
-key nor a header of the profile appears in it, not even when the service repeats them.
+The kind of a `ProviderError` decides what the engine does about it, so it keeps everything that a
+service reports: status, its own code, and the requested wait. Neither the API key nor a header of
+the profile appears in it, even if the service repeats them.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ _CODE_BY_MINIMAX_STATUS = {
 
 
 class ServiceInfo(Struct, frozen=True):
-    """Whom we talk to, as far as messages need it."""
+    """The service, as far as messages need to describe it."""
 
     provider_name: str
     """Of the provider: `anthropic`, `openai`…"""
@@ -181,7 +181,8 @@ class ServiceInfo(Struct, frozen=True):
 
 
 def build_service_info(profile: Profile, url: str, route: ModelRoute | None = None) -> ServiceInfo:
-    """Whom a profile leads to. `route` tells what of it came from flags and variables."""
+    """Describe the service of a profile. `route` tells which parts came from flags and
+    variables."""
     kind = find_provider_spec(profile.provider)
     route = route or profile.route
     source = ""
@@ -204,7 +205,7 @@ def build_service_info(profile: Profile, url: str, route: ModelRoute | None = No
 
 
 class _ErrorDetails(Struct, frozen=True):
-    """What an error's body says, whichever of the usual forms it has."""
+    """The content of an error's body in any of the usual forms."""
 
     message: str
     code: str | None
@@ -213,7 +214,7 @@ class _ErrorDetails(Struct, frozen=True):
 
 @contextmanager
 def redact_errors(service: ServiceInfo) -> Iterator[None]:
-    """For what quotes a service's words without knowing whom it talks to."""
+    """Redact a service's error text without knowing the service."""
     try:
         yield
     except ProviderError as error:
@@ -230,7 +231,7 @@ def redact_errors(service: ServiceInfo) -> Iterator[None]:
 def build_response_error(
     service: ServiceInfo, status: int, headers: Mapping[str, str], body: bytes
 ) -> ProviderError:
-    """The error for an answer that is not a stream."""
+    """Build the error for an answer that is not a stream."""
     said = _parse_error_body(body, headers.get("content-type", ""))
     if said.code is None and (kind := headers.get("x-amzn-errortype")):
         said = structs.replace(said, code=kind.partition(":")[0])
@@ -241,7 +242,7 @@ def build_response_error(
 
 
 def build_stream_error(service: ServiceInfo, error: Any) -> ProviderError:
-    """The error for an `error` object that came in the middle of a stream."""
+    """Build the error for an `error` object in the middle of a stream."""
     said = _parse_error_object(error)
     status = said.status or _STATUS_BY_CODE.get(said.code or "", 500)
     body = msgspec.json.encode(error)
@@ -273,7 +274,7 @@ def build_truncated_stream_error(service: ServiceInfo) -> ProviderError:
 
 
 def parse_retry_after(headers: Mapping[str, str], body: bytes = b"") -> float | None:
-    """Seconds the service asks us to wait: milliseconds, seconds, a date, or Google's detail."""
+    """Parse the seconds to wait: milliseconds, seconds, a date, or Google's detail."""
     if (milliseconds := _parse_number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
     value = headers.get("retry-after")
@@ -297,7 +298,7 @@ def _compute_seconds_until(date: str) -> float | None:
     try:
         moment = parsedate_to_datetime(date)
     except (TypeError, ValueError):
-        return None  # not a date either: the service asked for nothing that we understand
+        return None  # not a date either: the value is not understood
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - datetime.now(UTC)).total_seconds())
@@ -309,7 +310,7 @@ def _find_retry_delay(body: bytes) -> float | None:
 
 
 def decode_object(data: bytes | str) -> dict[str, Any]:
-    """The JSON object in an answer; an empty one if there is something else."""
+    """Decode the JSON object in an answer; empty for anything else."""
     try:
         found: Any = msgspec.json.decode(data)
     except JSON_DECODE_ERRORS:
@@ -372,7 +373,7 @@ def _build_provider_error(
 
 
 def build_tools_advice(model: str, refusal: str) -> str:
-    """How to start a server so that it takes tools, if its refusal names a flag; else empty."""
+    """Return how to start a server so that it accepts tools, if its error names a flag; else ""."""
     if "--jinja" in refusal:
         return "For native calls, start llama-server with --jinja."
     if TOOL_CHOICE_FLAG not in refusal:
@@ -405,7 +406,7 @@ def _classify_failure(status: int, said: _ErrorDetails) -> ProviderFailureKind:
 
 
 def is_context_overflow(text: str) -> bool:
-    """Whether a refusal speaks of a conversation that is too long for the model."""
+    """Whether a rejection means that a conversation is too long for the model."""
     return (
         _CONTEXT_OVERFLOW_RE.search(text) is not None
         and _NOT_CONTEXT_OVERFLOW_RE.search(text) is None

@@ -40,10 +40,10 @@ def make_provider(
     refusal_memory: RefusalMemory | None = None,
     key_source: str | None = None,
 ) -> Provider:
-    """The adapter for the service that the profile names; `route` as the task remembers it,
-    `overrides` correct the catalogue, `served_models` remembers what local servers say,
-    `refusal_memory` what services refuse, `key_source` is the variable that the key came from, or
-    empty. Raises ConfigError: no such provider, no model named, or a base URL that is not one."""
+    """Create the adapter for the service of a profile; `route` is the one stored with the task,
+    `overrides` correct the catalogue, `served_models` and `refusal_memory` remember what local
+    servers report and what services reject, `key_source` is the variable of the key, or "". Raises
+    ConfigError if there is no such provider, no model is named, or the base URL is invalid."""
     kind = find_provider_spec(profile.provider)
     if not (profile.model or kind.default_model):
         raise ConfigError(
@@ -64,7 +64,7 @@ def make_provider(
         from joey.providers.local_server import LocalServerProvider
         from joey.providers.ollama import OllamaProvider
 
-        # At an address alone there may be any of them.
+        # A bare address may be any of them.
         is_other = kind.is_local and kind.name != "ollama"
         server = LocalServerProvider if is_other else OllamaProvider
         provider = server(profile, model, http, route, served_models, refusal_memory)
@@ -92,8 +92,8 @@ def _find_cloud_provider(kind: ProviderSpec, profile: Profile) -> type[Streaming
 
 
 def _is_own_model(profile: Profile) -> bool:
-    """A model with open weights at a loopback or private address costs nothing; others can only be
-    reached there through a gateway that pays for them."""
+    """Whether a model with open weights is at a loopback or private address, where it costs
+    nothing; others can only be reached there through a gateway that pays for them."""
     is_closed = _CLOSED_MODEL_RE.search(profile.model.lower())
     return bool(profile.base_url) and not is_closed and is_local_address(profile.base_url or "")
 
@@ -115,7 +115,7 @@ def is_local_address(base_url: str) -> bool:
 
 
 def resolve_model(profile: Profile, overrides: ModelOverrides | None = None) -> ModelInfo:
-    """The catalogue's entry with the profile's limits, as a request will ask for them."""
+    """Resolve the catalogue's entry with the profile's limits, as requests use them."""
     info, override = find_model_and_override(profile.provider, profile.model, overrides)
     has_user_prices = override is not None and override.has_user_prices
     if override is not None:

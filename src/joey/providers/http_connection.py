@@ -1,9 +1,9 @@
 """TCP and TLS connections to the address of a URL, through a proxy if the environment names one.
 
-A connection is an asyncio protocol that collects the bytes that arrive. A protocol instead of
-streams: a read costs one wake-up and no copy, the limit on silence is one timer for the whole
-response instead of one for each read, and closing the socket is a plain call that works from
-anywhere, also while a cancelled reader unwinds.
+A connection is an asyncio protocol that collects arriving bytes. Unlike with streams, a read costs
+one wake-up and no copy, the read timeout is one timer for the whole response instead of one for
+each read, and closing the socket is a plain call that works from anywhere, even while a cancelled
+reader unwinds.
 
 `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are read in either case. Loopback is never
 sent to a proxy: a model server on this machine is not reachable from another one.
@@ -40,7 +40,7 @@ _HAPPY_EYEBALLS_DELAY_S = 0.25
 
 
 class HttpConnection(asyncio.Protocol):
-    """Read by one reader at a time; `abort` may be called at any moment, more than once."""
+    """Read by one reader at a time; `abort` may be called at any time, repeatedly."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -84,17 +84,18 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Still open, and silent since the last response ended."""
+        """Whether it is still open, and nothing has arrived since the last response ended."""
         return not (self._has_ended or self._received_chunks or self._transport is None)
 
     def send(self, pieces: Sequence[bytes]) -> None:
-        """All at once: each write by itself is a call of the system and perhaps a packet."""
+        """Send all pieces at once: each separate write is a system call and perhaps a packet."""
         if self._transport is not None:
             self._transport.writelines(pieces)
 
     async def receive(self) -> bytes:
-        """What has arrived; empty when the peer has ended the connection. Raises OSError: the
-        connection broke; TimeoutError: nothing came for as long as `set_read_timeout` allows."""
+        """Return the bytes that have arrived; empty if the peer has closed the connection. Raises
+        OSError if the connection broke, TimeoutError if nothing arrived for as long as
+        `set_read_timeout` allows."""
         while not self._received_chunks:
             if self._error is not None:
                 raise self._error
@@ -115,7 +116,7 @@ class HttpConnection(asyncio.Protocol):
         return data
 
     def set_read_timeout(self, timeout: float) -> None:
-        """From now on, waiting longer than this for the next bytes is an error."""
+        """Set the longest time to wait for the next bytes."""
         self.clear_read_timeout()
         self._read_timeout_timer = self._loop.call_later(timeout, self._check_read_timeout, timeout)
 
@@ -125,7 +126,7 @@ class HttpConnection(asyncio.Protocol):
             self._read_timeout_timer = None
 
     def abort(self) -> None:
-        """Let go of the socket now."""
+        """Close the socket now."""
         self.clear_read_timeout()
         self._has_ended = True
         self._received_chunks.clear()
@@ -134,7 +135,8 @@ class HttpConnection(asyncio.Protocol):
             self._transport = None
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
-        """Let another protocol have the transport, and what has come since it was opened."""
+        """Hand the transport over to another protocol, with the bytes received since it was
+        opened."""
         transport, self._transport = self._transport, None
         assert transport is not None, "a connection that was aborted cannot be handed over"
         transport.set_protocol(protocol)
@@ -145,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
             protocol.connection_lost(self._error)
 
     async def start_tls(self, context: ssl.SSLContext, hostname: str) -> None:
-        """Speak TLS from here on (inside a tunnel)."""
+        """Start TLS from here on (inside a tunnel)."""
         if self._transport is None:
             raise ConnectionResetError("the connection was closed")
         self._transport = await self._loop.start_tls(
@@ -174,8 +176,8 @@ async def connect(
     tls: Callable[[], ssl.SSLContext],
     connect_timeout: float,
 ) -> HttpConnection:
-    """Open a connection to `target`, through `proxy` if there is one. Raises ProviderError: nobody
-    there, no such name, no trust, or too slow; the text says which."""
+    """Open a connection to `target`, through `proxy` if there is one. Raises ProviderError if the
+    host does not exist, does not answer, is too slow or is not trusted; the text says which."""
     first = proxy or target
     opened: HttpConnection | None = None
     try:
@@ -226,7 +228,8 @@ async def _open_tunnel(connection: HttpConnection, target: HttpAddress, proxy: H
 
 
 async def _read_tunnel_response(connection: HttpConnection, proxy: HttpAddress) -> ResponseHead:
-    """The answer to CONNECT has no body, whatever it says: the tunnel begins after its head."""
+    """Read the answer to CONNECT, which has no body, whatever it says: the tunnel begins after its
+    head."""
     received = b""
     while b"\r\n\r\n" not in received:
         data = await connection.receive()
@@ -250,7 +253,7 @@ async def _read_tunnel_response(connection: HttpConnection, proxy: HttpAddress) 
 
 
 def describe_connection_failure(error: OSError, address: HttpAddress, seconds: float) -> str:
-    """Why there is no connection, for a user, with what to do about it."""
+    """Describe for a user why there is no connection, and what to do."""
     where = address.host_and_port
     if isinstance(error, TimeoutError):
         return f"No connection to {where} within {seconds:g} seconds. Check the network."
@@ -274,7 +277,8 @@ def describe_connection_failure(error: OSError, address: HttpAddress, seconds: f
 
 
 def _is_refused(error: OSError) -> bool:
-    """Also when several addresses were tried and asyncio put their errors into one text."""
+    """Whether the connection was refused, also if asyncio joined errors of several addresses in one
+    text."""
     return isinstance(error, ConnectionRefusedError) or (
         f"[Errno {errno.ECONNREFUSED}]" in str(error)
     )
@@ -306,7 +310,7 @@ class HttpAddress(Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """The value of the `Host` header: the port only where it is not the usual one."""
+        """The value of the `Host` header: the port only if it is not the default."""
         usual = 443 if self.is_secure else 80
         return self.host_and_port.removesuffix(f":{usual}" if self.port == usual else "")
 
@@ -322,11 +326,11 @@ class HttpAddress(Struct, frozen=True):
 
 
 def parse_url(url: str, setting_name: str = "base URL") -> HttpAddress:
-    """Raises ConfigError naming the setting when this is not an `http` or `https` URL."""
+    """Parse an `http` or `https` URL. Raises ConfigError, which names the setting."""
     match = _URL_RE.fullmatch(url.strip())
     port = int(match["port"]) if match and match["port"] else None
     if match is None or not url.isascii() or (port is not None and not 0 < port < 65536):
-        if "@" in url:  # what stands before it is a login, be it ever so badly written
+        if "@" in url:  # the part before it is a login, even if malformed
             raise ConfigError(
                 f"The {setting_name} is not an http:// or https:// address; in its password, write "
                 "/ as %2F and @ as %40."
@@ -344,7 +348,7 @@ def parse_url(url: str, setting_name: str = "base URL") -> HttpAddress:
 
 
 def find_proxy(target: HttpAddress, environ: Mapping[str, str]) -> HttpAddress | None:
-    """The proxy to go through, or None to go straight."""
+    """Find the proxy to use; None for a direct connection."""
     if target.is_loopback:
         return None
     scheme = "https" if target.is_secure else "http"
@@ -388,7 +392,7 @@ def _is_in_network(host: str, network: str) -> bool:
     try:
         return ip_address(host) in ip_network(network, strict=False)
     except ValueError:
-        return False  # a name is in no network, and a malformed entry exempts nobody
+        return False  # a name is in no network, and a malformed entry matches nothing
 
 
 def _unquote(text: str) -> str:

@@ -26,7 +26,7 @@ class ProtocolError(Exception):
 
 
 class TruncatedResponseError(ProtocolError):
-    """They were one, as far as they went."""
+    """A valid response ended early."""
 
 
 class ResponseHead(Struct, frozen=True):
@@ -68,11 +68,11 @@ class ResponseReader:
 
     @property
     def has_started(self) -> bool:
-        """At least one byte of the response has arrived."""
+        """Whether at least one byte of the response has arrived."""
         return self._state is not _ParserState.HEAD or bool(self._buffer)
 
     def feed(self, data: bytes) -> list[HttpEvent]:
-        """What these bytes complete."""
+        """Add bytes and return the completed events."""
         events: list[HttpEvent] = []
         if self._buffer:
             data = self._buffer + data
@@ -89,7 +89,7 @@ class ResponseReader:
         return events
 
     def close(self) -> list[HttpEvent]:
-        """The connection has ended; that ends the response only if it said so itself."""
+        """Handle the end of the connection, which ends the response only if it announced that."""
         match self._state:
             case _ParserState.UNTIL_CLOSE:
                 self._state = _ParserState.DONE
@@ -102,7 +102,8 @@ class ResponseReader:
                 raise TruncatedResponseError("the connection ended in the middle of the response")
 
     def _parse_step(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
-        """Take what is whole from `position` on and say where to continue (the same: wait)."""
+        """Parse one element at `position` and return where to continue (the same position: wait for
+        more)."""
         match self._state:
             case _ParserState.CHUNK_SIZE:
                 return self._parse_complete_chunks(data, position, events)
@@ -119,7 +120,7 @@ class ResponseReader:
                 return self._parse_response_head(data, position, events)
 
     def _parse_complete_chunks(self, data: bytes, position: int, events: list[HttpEvent]) -> int:
-        """Takes the usual case, many small whole chunks, without a step for each part of one."""
+        """Parse the common case, many small complete chunks, without a step for each part."""
         size_at = position
         while True:
             start = data.find(b"\r\n", size_at) + 2

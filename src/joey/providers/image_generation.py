@@ -19,7 +19,7 @@ _CHAT_PATH = "/chat/completions"
 
 
 class ProfileImageGenerator:
-    """The service that a profile names, asked for images."""
+    """Generates images with the service of a profile."""
 
     def __init__(self, profile: Profile, http: HttpClient) -> None:
         kind = find_provider_spec(profile.provider)

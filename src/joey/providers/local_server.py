@@ -1,8 +1,9 @@
-"""Model servers on the user's own machine: asked for the window and the abilities of a model.
+"""Model servers on the user's own machine: queries for the window and the abilities of a model.
 
-A server is asked once for an address and a model; the answer is remembered for a day. Ollama, whose
-window changes with a Modelfile and is requested by joey itself, is asked in every run. A small
-window is asked for again before each request: the server may have been restarted with a larger one.
+A server is queried once for an address and a model; the answer is remembered for a day. Ollama,
+whose window changes with a Modelfile and is requested by joey itself, is queried in every run. A
+small window is queried again before each request: the server may have been restarted with a larger
+one.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class LocalServerProvider(OpenAiProvider):
 
     @property
     def _kind(self) -> str:
-        """Which server it is; empty as long as only its address is known."""
+        """The kind of server; empty while only its address is known."""
         named, served = self._service.provider_name, self._served
         if named in SERVER_KINDS or served is None:
             return named if named in SERVER_KINDS else ""
@@ -77,7 +78,7 @@ class LocalServerProvider(OpenAiProvider):
 
     @property
     def _server_profile(self) -> Profile:
-        """The profile, for the kind of server that is known by now."""
+        """The profile for the kind of server known by now."""
         return structs.replace(self._profile, provider=self._kind or self._profile.provider)
 
     async def prepare(self) -> None:
@@ -90,7 +91,7 @@ class LocalServerProvider(OpenAiProvider):
             and not self.model.has_small_window
             and not self._is_window_doubtful
         )
-        # A server that is of no known kind will not say more another time.
+        # A server of an unknown kind will not report more later.
         if not is_settled and (self._kind or not self._was_asked):
             await self._ask()
 
@@ -145,8 +146,8 @@ class LocalServerProvider(OpenAiProvider):
 
 
 def limit_model(model: ModelInfo, served: ServedModel, profile: Profile, kind: str) -> ModelInfo:
-    """The model as the server runs it: its window is never exceeded, whatever the profile says.
-    Ollama may be asked for any window up to the model's own."""
+    """Limit the model to the server's window, whatever the profile says. Ollama can be asked for
+    any window up to the model's own."""
     window = served.context_window or model.context_window
     if profile.context_window:
         most = served.max_context_window if kind == "ollama" else window

@@ -75,7 +75,8 @@ class OpenAiProvider(StreamingProvider):
         return ResponsesRequestBuilder(self._profile, self.model, self._host, refused)
 
     def _should_use_responses(self, refused: frozenset[str]) -> bool:
-        """By what the model needs. Only OpenAI and Azure serve its models in OpenAI's own way."""
+        """Whether the model needs the Responses API. Only OpenAI and Azure serve its models with
+        OpenAI's own features."""
         if RESPONSES in refused:
             return False
         is_other_service = super()._service_id.partition("@")[0] not in ("openai", "azure")
@@ -219,7 +220,7 @@ class OpenAiStreamDecoder(StreamDecoder):
             chunks.append(self._call_indexer.convert_delta(call))
 
     def _handle_content_parts(self, parts: list[Any], chunks: list[msg.Chunk]) -> str:
-        """The text in the parts; Mistral's models think in parts of their own."""
+        """Handle the text parts; Mistral's models return reasoning in separate parts."""
         texts: list[str] = []
         for part in parts:
             if not isinstance(part, dict):
@@ -233,7 +234,7 @@ class OpenAiStreamDecoder(StreamDecoder):
         return "".join(texts)
 
     def _handle_extra_content(self, extra: Any) -> bool:
-        """Keep what Google adds to a text; whether it says that the text is a thought."""
+        """Store Google's extra data about a text; return whether it marks reasoning."""
         match extra:
             case {"google": {"thought": True}}:
                 return True
@@ -257,8 +258,8 @@ class OpenAiStreamDecoder(StreamDecoder):
 
 
 class _ToolCallIndexer:
-    """Which call a piece belongs to. Servers differ: most number their calls, some leave the
-    number out, and some give all calls the number 0 and tell them apart by id."""
+    """Maps pieces to calls. Servers differ: most number their calls, some leave out the number, and
+    some give all calls the number 0 and distinguish them by id."""
 
     def __init__(self) -> None:
         self._index_by_number: dict[int, int] = {}
@@ -307,7 +308,7 @@ class _ToolCallIndexer:
 
 
 class _ReasoningDetailsMerger:
-    """OpenRouter's reasoning items arrive in pieces and must go back whole."""
+    """Merges OpenRouter's reasoning items, which arrive in pieces and must be sent back whole."""
 
     def __init__(self) -> None:
         self._items: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -336,7 +337,7 @@ class _ReasoningDetailsMerger:
 
 
 def _join_text_parts(parts: list[dict[str, Any]]) -> str:
-    """The readable text in a list of parts, of reasoning or of content."""
+    """Join the readable text in a list of parts, of reasoning or of content."""
     texts = [part.get("text") or part.get("summary") for part in parts]
     return "".join(text for text in texts if isinstance(text, str))
 

@@ -1,9 +1,9 @@
 """Bodies of requests to `/chat/completions`.
 
-One of our messages may become several: results of calls travel in messages of their own, before
-the text of the user. What a service does not take is left out (`services`), and so is what it has
-refused (`refusals`). Reasoning and other data that only a service itself can use go back to that
-service, and signatures to the model that made them.
+One message in joey may become several: results of calls are sent as separate messages before the
+user's text. Fields that a service does not support (`services`) or has rejected (`refusals`) are
+left out. Reasoning and other data that only one service can use are sent back to that service, and
+signatures to the model that made them.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class MessageConverter:
         self._call_id_re = re.compile(rules.call_id_pattern or ".*", re.DOTALL)
 
     def convert(self, message: msg.Message, model: ModelInfo) -> list[_Wire]:
-        """The messages on the wire for one of ours; none when nothing of it may be sent."""
+        """Convert a message into those on the wire; none if none of it may be sent."""
         if message.role == "assistant":
             return self._convert_reply(message, wants_reasoning=model.preserve_reasoning)
         results: list[_Wire] = []
@@ -256,7 +256,7 @@ class MessageConverter:
         )
 
     def _is_own(self, source: msg.ReplySource) -> bool:
-        """Whether a reply is of this very model: what is signed or encrypted is for it alone."""
+        """Whether a reply is from this model: signed or encrypted data is for it only."""
         return source.service == self._service and source.model == self._model_id
 
     def _add_reasoning(self, wire: _Wire, message: msg.Message, is_wanted: bool) -> None:
@@ -287,7 +287,7 @@ class MessageConverter:
             wire[field] = text or rules.missing_reasoning
 
     def _collect_reasoning(self, message: msg.Message, is_wanted: bool) -> str:
-        """The plain reasoning of a reply that this service may be sent."""
+        """Collect the plain reasoning of a reply that this service accepts."""
         source, rules = message.source, self.rules
         if source is UNSET:
             may_send = message.reasoning_content is not UNSET and rules.is_reasoning_shared
@@ -306,7 +306,7 @@ class MessageConverter:
         )
 
     def _convert_call_id(self, call_id: str) -> str:
-        """The id, or one that is made from it and that the service takes."""
+        """Return the id, or one derived from it that the service accepts."""
         if self._call_id_re.fullmatch(call_id):
             return call_id
         from hashlib import sha256
@@ -336,8 +336,8 @@ def _is_user_message(message: msg.Message) -> bool:
 
 
 def _merge_into_last_result(results: list[_Wire], parts: list[_Wire]) -> list[_Wire]:
-    """The user's text at the end of the last result; images cannot be there, so that a message of
-    the assistant separates them from it."""
+    """Append the user's text to the last result; images cannot be there, so a message of the
+    assistant separates them from it."""
     texts = [part["text"] for part in parts if part["type"] == "text"]
     images = [part for part in parts if part["type"] != "text"]
     results[-1]["content"] = "\n\n".join((results[-1]["content"], *texts))
@@ -348,7 +348,7 @@ def _merge_into_last_result(results: list[_Wire], parts: list[_Wire]) -> list[_W
 
 
 def _mark_last_text_for_cache(wire: list[_Wire]) -> None:
-    """Marks the last text part; a message of images alone gets one to carry the mark."""
+    """Mark the last text part; a message with only images gets one for the mark."""
     for item in reversed(wire):
         if item["role"] == "assistant":
             continue

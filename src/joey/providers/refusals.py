@@ -1,8 +1,8 @@
-"""Refusals: what a service says it does not take, and what can be left out or changed for it.
+"""Refusals: parameters that a service rejects, and how to do without them.
 
-Servers that speak one protocol differ in the parameters that they know, and a name or an address
-does not tell which. So a request that is refused for something that it can do without is sent
-again without that, and the refusal is remembered for the model and its address.
+Servers of one protocol support different parameters, and neither name nor address shows which. So a
+request that is rejected for a dispensable parameter is sent again without it, and the refusal is
+remembered for the model and its address.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ _DEMANDS = (
 def find_refused_name(
     status: int | None, text: str, sent: bytes, names: Iterable[str], known: frozenset[str]
 ) -> str | None:
-    """What to do without in a second attempt; None if that is not what the service complains about.
-    `known` has been refused before, so that it cannot be the reason."""
+    """Find the parameter to leave out in a second attempt; None if the service does not complain
+    about one. `known` was rejected before, so it cannot be the reason."""
     if status not in _REFUSING_STATUSES and not _NO_ENDPOINT_RE.search(text):
         return None
     is_known = CONTENT_PARTS in known or b'"content":[' not in sent
@@ -166,8 +166,8 @@ def find_refused_name(
 def find_refused_images(
     status: int | None, text: str, sent: bytes, known: frozenset[str]
 ) -> str | None:
-    """Whether to send a request again without its images. Services that take none do not always
-    say so, and one image may be too large: anything else that is refused has been tried before."""
+    """Whether to retry a request without its images. Services that do not support images do not
+    always say so, and one image may be too large: everything else was tried before."""
     if known & {IMAGES, REFUSED_WITH_IMAGES} or not any(key in sent for key in _IMAGE_KEYS):
         return None
     if _IMAGES_REFUSED_RE.search(text[:_MAX_REASON_CHARS]):
@@ -178,7 +178,7 @@ def find_refused_images(
 def find_refusal_of_responses(
     status: int | None, text: str, sent: bytes, extra_names: Iterable[str], known: frozenset[str]
 ) -> str | None:
-    """What to do without in a second attempt, which may be `/responses` itself."""
+    """Find what to leave out in a second attempt, which may be `/responses` itself."""
     text = text[:_MAX_REASON_CHARS]
     if status in _MISSING_ENDPOINT_STATUSES and not _MISSING_MODEL_OR_ITEM_RE.search(text):
         return RESPONSES
@@ -195,7 +195,8 @@ def find_refusal_of_responses(
 
 
 def find_refusal_of_chat(status: int | None, text: str, known: frozenset[str]) -> str | None:
-    """Whether the model is refused at `/chat/completions`, or only its reasoning next to tools."""
+    """Find whether the model is rejected at `/chat/completions`, or only its reasoning together
+    with tools."""
     reason = _NEEDS_RESPONSES_RE.search(text[:_MAX_REASON_CHARS])
     if status not in (*_REFUSING_STATUSES, 404) or reason is None:
         return None

@@ -1,8 +1,8 @@
 """OpenAI's `/responses`: its request bodies and its stream of events.
 
-Nothing is stored at the service: reasoning comes encrypted, and goes back to the model that made it
-at its place, before the text or the calls that it led to. Ids of other items are not sent: the
-service would look for the items that it gave together with them.
+Nothing is stored at the service: reasoning is encrypted, and is sent back to the model that made it
+in its original place, before the text or the calls that it led to. Ids of other items are not sent:
+the service would look for the items that belong to them.
 """
 
 from __future__ import annotations
@@ -399,7 +399,7 @@ class ResponsesStreamDecoder(StreamDecoder):
 
 
 def _collect_text(item: _Item) -> str:
-    """The content of a whole item, for servers that send no deltas."""
+    """Collect the content of a whole item, for servers that send no deltas."""
     if item.type == "function_call":
         arguments = item.arguments or ""
         return arguments if isinstance(arguments, str) else _encode_json(arguments).decode()

@@ -47,8 +47,8 @@ def get_window_advice(
     window: int = 0,
     largest: int | None = None,
 ) -> str:
-    """How to get more than `window`; empty for a server of an unknown kind. `profile` is empty
-    where flags and variables did without one. `largest` is what the model can take, if known."""
+    """Advise how to get more than `window`; empty for an unknown server. `profile` is empty if
+    flags and variables were used instead. `largest` is the model's maximum, if known."""
     if kind in _WINDOW_ADVICE and largest is not None and largest <= window:
         return _USE_OTHER_MODEL
     advised = min(ADVISED_WINDOW, largest or ADVISED_WINDOW)
@@ -61,7 +61,7 @@ def get_window_advice(
 
 
 def get_memory_advice(kind: str, model: str, profile: str = "", base_url: str = "") -> str:
-    """How to get along with less memory."""
+    """Advise how to use less memory."""
     set_window = _format_set_window(kind, model, profile, base_url, SMALLEST_WINDOW)
     advice = _MEMORY_ADVICE.get(kind, "use a smaller model")
     return advice.format(model=model, window=SMALLEST_WINDOW, set_window=set_window)
@@ -79,7 +79,7 @@ def _format_set_window(kind: str, model: str, profile: str, base_url: str, windo
 
 
 def describe_not_running(kind: str, address: str, model: str) -> str:
-    """What to start where a connection to `address` (`host:port`) was refused."""
+    """Advise what to start if a connection to `address` (`host:port`) was refused."""
     command = _START_COMMANDS[kind].format(
         model=(model or "MODEL").removesuffix(".gguf"), window=ADVISED_WINDOW
     )

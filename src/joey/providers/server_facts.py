@@ -1,7 +1,7 @@
-"""Facts that local servers tell about their models: windows, abilities, speed.
+"""Facts that local servers report about their models: windows, abilities, speed.
 
-Ollama, LM Studio, llama.cpp and vLLM each tell them in their own way. A server at an address that
-only speaks OpenAI's protocol, as far as anybody said, is asked in all of them.
+Ollama, LM Studio, llama.cpp and vLLM each report them in their own way. A server that is only known
+to support OpenAI's protocol is queried in all of these ways.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ServerClient:
         return await self._request("POST", path, msgspec.json.encode(body))
 
     async def _request(self, method: str, path: str, *body: bytes) -> tuple[int, dict[str, Any]]:
-        """The status, and the JSON object that answers; an empty one for anything else."""
+        """Return the status and the JSON object of an answer; empty for anything else."""
         url = f"{self._root_url}{path}"
         async with await self._http.post(url, self._headers, body, method=method) as response:
             data = await response.read_all(_MAX_ANSWER_BYTES)
@@ -70,15 +70,15 @@ def _require_ok(answer: tuple[int, dict[str, Any]]) -> dict[str, Any]:
 
 
 async def ask_about_model(kind: str, client: ServerClient, model: str) -> ServedModel | None:
-    """None if the server does not answer in time, or does not say. A server that is not known to
-    be of some kind is asked in the ways of all, and the answer says which it is."""
+    """Query the facts of a model; None if the server does not answer in time or does not report
+    any. A server of an unknown kind is queried in all ways, and the answer identifies it."""
     try:
         async with asyncio.timeout(ASK_TIMEOUT_S):
             if kind in SERVER_KINDS:
                 return await _ask(kind, client, model)
             answers = await asyncio.gather(*(_ask(each, client, model) for each in SERVER_KINDS))
     except (TimeoutError, UserError):
-        return None  # the request itself will tell what is wrong
+        return None  # the request itself will report the error
     for found, served in zip(SERVER_KINDS, answers, strict=True):
         if served is not None:
             return structs.replace(served, server=found)
@@ -86,13 +86,13 @@ async def ask_about_model(kind: str, client: ServerClient, model: str) -> Served
 
 
 async def identify_server(client: ServerClient, models: Sequence[str]) -> str:
-    """The kind of the server at an address; empty if it is of none of them."""
+    """Identify the kind of server at an address; empty if unknown."""
     served = await ask_about_model("", client, models[0]) if models else None
     return served.server if served is not None else ""
 
 
 async def list_facts(kind: str, client: ServerClient, models: Sequence[str]) -> list[ModelFacts]:
-    """What the server says about these models, in their order, within a few seconds."""
+    """List the server's facts about these models, in their order, within a few seconds."""
     if not models:
         return []
     unknown = [ModelFacts(model) for model in models]
@@ -117,8 +117,8 @@ async def list_facts(kind: str, client: ServerClient, models: Sequence[str]) -> 
 async def measure_speed(
     kind: str, client: ServerClient, facts: ModelFacts, timeout_s: float
 ) -> ModelFacts:
-    """The same with the speed of a short reply. Models that are not loaded, or may not be, are left
-    alone: loading one takes long, and may push another out of memory."""
+    """Measure the speed of a short reply as well. Models that may not be loaded are skipped:
+    loading one takes long, and may push another out of memory."""
     if not facts.is_loaded:
         return facts
     try:
@@ -149,7 +149,7 @@ async def _measure_chat(kind: str, client: ServerClient, facts: ModelFacts) -> M
     path = "/api/v0/chat/completions" if kind == "lmstudio" else "/v1/chat/completions"
     body = {"model": facts.id, "messages": _MEASURED_MESSAGES, "max_tokens": _MEASURED_TOKENS}
     if kind == "llamacpp":
-        body["cache_prompt"] = False  # the prompt of the last time would take no time
+        body["cache_prompt"] = False  # the last prompt would be cached
     served = facts.served or ServedModel()
     asks_tools = kind == "vllm" and served.native_tools is None
     # Only a request with tools shows whether it was started with a parser for calls.
@@ -240,15 +240,15 @@ def _find_running(running: dict[str, Any], model: str) -> dict[str, Any]:
 
 
 def _choose_num_ctx(stated: int | None, loaded: int | None, largest: int | None) -> int:
-    """The window to ask for: what the Modelfile says, else that of the loaded model if a task fits
-    into it well, since another one would load it again; else a usual one."""
+    """Choose the window to request: the Modelfile's, else that of the loaded model if a task fits
+    into it well, since another window would reload it; else a default."""
     is_enough = loaded is not None and loaded >= _ENOUGH_WINDOW
     window = stated or (loaded if is_enough and loaded else ADVISED_WINDOW)
     return min(window, largest or window)
 
 
 def _find_num_ctx(parameters: object) -> int | None:
-    """Of the lines of a Modelfile: `num_ctx    8192`."""
+    """Find `num_ctx 8192` in the lines of a Modelfile."""
     lines = parameters.splitlines() if isinstance(parameters, str) else []
     values = (_NUM_CTX_RE.match(line) for line in lines)
     return next((int(value[1]) for value in values if value), None)
@@ -259,7 +259,7 @@ def _read_lmstudio(answer: dict[str, Any], model: str) -> ModelFacts:
     if not entry:
         return ModelFacts(model)
     abilities, state = entry.get("capabilities"), entry.get("state")
-    # Without "tool_use" it still describes tools to the model in words of its own.
+    # Without "tool_use" it still describes tools to the model in its own format.
     can_use_tools = True if isinstance(abilities, list) and "tool_use" in abilities else None
     served = ServedModel(
         context_window=_get_count(entry, "loaded_context_length"),
@@ -272,7 +272,8 @@ def _read_lmstudio(answer: dict[str, Any], model: str) -> ModelFacts:
 
 
 async def _list_llamacpp(client: ServerClient, models: Sequence[str]) -> list[ModelFacts]:
-    """A server with one model says more about it than one that loads them when they are named."""
+    """List the models of llama.cpp. A server with one model reports more than one that loads models
+    by name."""
     listed, properties = await asyncio.gather(client.get("/v1/models"), client.get("/props"))
     served = _read_llamacpp(properties) if len(models) == 1 else None
     found = []

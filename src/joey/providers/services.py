@@ -1,9 +1,9 @@
 """Services that speak OpenAI's protocol: which of its fields and parameters each of them takes.
 
-The host tells the service. At a host that is not known, a provider's own rules hold if the profile
-names one; `openai` stands there for any server that speaks the protocol, which gets back what it
-has sent itself. Some rules come with the model, wherever it is served: chat templates and
-tokenizers of Mistral's models refuse what its service refuses.
+The host identifies the service. At an unknown host, the provider's own rules apply if the profile
+names one; `openai` then means any server with this protocol, which gets back what it has sent
+itself. Some rules belong to the model, wherever it is served: chat templates and tokenizers of
+Mistral's models reject what its service rejects.
 """
 
 from __future__ import annotations
@@ -169,12 +169,12 @@ _RULES_BY_SERVICE["vertex"] = _RULES_BY_SERVICE["gemini"]
 
 
 def identify_service(provider: str, host: str) -> str:
-    """The name under which replies of a service are recorded."""
+    """Return the name under which replies of a service are recorded."""
     return _find_known_service(host) or f"{find_provider_spec(provider).name}@{host}"
 
 
 def identify_responses_service(provider: str, host: str) -> str:
-    """The same for replies of its Responses API: chat completions cannot use what is in them."""
+    """Return the name for its Responses API: chat completions cannot use data from it."""
     return f"{identify_service(provider, host)}/responses"
 
 
@@ -195,7 +195,7 @@ def find_service_rules(provider: str, host: str, model: str) -> ServiceRules:
 
 
 def adapt_rules(rules: ServiceRules, refused: frozenset[str]) -> ServiceRules:
-    """The rules, with those that a service was found to have."""
+    """Adapt the rules to what was learned about a service."""
     changes: dict[str, Any] = {}
     if CONTENT_PARTS in refused:
         changes["takes_content_parts"] = False

@@ -1,10 +1,10 @@
 """Parser of server-sent events: bytes in, events out, no I/O.
 
 Model services send `data: {json}` blocks separated by a blank line, with plain line feeds. That
-case is split a whole block at a time. At the first carriage return the reader switches, for the
-rest of the stream, to reading line by line, which takes every line ending that the format allows.
-Data stays bytes: its consumer is a JSON decoder, and a character split over two reads is whole
-again when its event is.
+case is split a whole block at a time. At the first carriage return, the reader switches to reading
+line by line for the rest of the stream, which supports every line ending of the format. Data stays
+bytes: its consumer is a JSON decoder, and a character split over two reads is complete once its
+event is.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class ServerSentEvent(Struct, frozen=True):
 
 class EventReader(Protocol):
     def feed(self, data: bytes) -> list[ServerSentEvent]:
-        """The events that these bytes complete."""
+        """Add bytes and return the completed events."""
 
 
 class NdjsonReader:
-    """Lines of JSON, each taken as the data of an event."""
+    """Reads lines of JSON, each as the data of an event."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -78,7 +78,7 @@ class SseReader:
 
 
 def _parse_block(block: bytes) -> ServerSentEvent | None:
-    """One block between blank lines; the two usual forms are recognised without a loop."""
+    """Parse one block between blank lines; the two usual forms need no loop."""
     if block.startswith(b"data: ") and b"\n" not in block:
         return ServerSentEvent("", block[6:])
     if block.startswith(b"event: "):
@@ -92,7 +92,7 @@ def _parse_block(block: bytes) -> ServerSentEvent | None:
 
 
 class _EventBuilder:
-    """The lines of one event, collected."""
+    """Collects the lines of one event."""
 
     def __init__(self) -> None:
         self._event_name = ""
@@ -113,7 +113,7 @@ class _EventBuilder:
 
 
 class _SseLineReader:
-    """Any mixture of line endings, at the price of a loop over the lines."""
+    """Reads any mixture of line endings, with a loop over the lines."""
 
     def __init__(self) -> None:
         self._partial_line: list[bytes] = []

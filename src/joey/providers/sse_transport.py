@@ -61,10 +61,10 @@ class StreamDecoder(ABC):
 
     @abstractmethod
     def feed(self, event: ServerSentEvent) -> Iterable[Chunk]:
-        """Raises ProviderError if the event is an error, or not of this protocol."""
+        """Decode an event. Raises ProviderError if it is an error, or not of this protocol."""
 
     def _decode(self, decode: Callable[[bytes], T], data: bytes, noun: str) -> T:
-        """An event as a struct; `noun` names it in errors."""
+        """Decode an event as a struct; `noun` names it in errors."""
         try:
             return decode(data)
         except msgspec.ValidationError as error:
@@ -109,7 +109,7 @@ class StreamingProvider(ABC):
         self._next_start = 0.0
 
     def set_key_source(self, variable: str) -> None:
-        """The variable that the key came from, for messages; empty: the profile."""
+        """Set the variable that the key came from, for messages; empty means the profile."""
         self._service = structs.replace(self._service, key_source=variable)
 
     @property
@@ -125,7 +125,7 @@ class StreamingProvider(ABC):
         return identify_service(self._service.provider_name, self._host)
 
     async def prepare(self) -> None:  # noqa: B027 (nothing to ask is the usual case)
-        """Hosted models are known from the catalogue."""
+        """Do nothing: hosted models are in the catalogue."""
 
     def learn_window(self, tokens: int) -> None:
         if tokens < self.model.context_window:
@@ -135,7 +135,7 @@ class StreamingProvider(ABC):
         return False
 
     def doubt_window(self) -> None:  # noqa: B027 (only servers on the user's machine have one)
-        """The catalogue does not change during a run."""
+        """Do nothing: the catalogue does not change during a run."""
 
     def _set_model(self, model: ModelInfo) -> None:
         self.model = model
@@ -147,15 +147,16 @@ class StreamingProvider(ABC):
 
     @abstractmethod
     def _build_headers(self, profile: Profile) -> dict[str, str]:
-        """Those of every request, with the key if there is one."""
+        """Build the headers of every request, with the key if there is one."""
 
     async def _authorize(self, body: Sequence[bytes]) -> Mapping[str, str]:
-        """The headers of one request; overridden where it is signed, or needs a new token."""
+        """Return the headers of one request; overridden if it is signed, or needs a new token."""
         return self._headers
 
     @abstractmethod
     def _make_request_builder(self, refused: frozenset[str]) -> RequestBuilder:
-        """`refused`: what the service does not take (`refusals`)."""
+        """Make the request builder; `refused` are parameters that the service rejects
+        (`refusals`)."""
 
     @abstractmethod
     def _make_decoder(self) -> StreamDecoder: ...
@@ -164,8 +165,8 @@ class StreamingProvider(ABC):
         return SseReader()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
-        """The reply. A request that is refused for something it can do without is sent again
-        without that."""
+        """Stream the reply. A request that is rejected for a dispensable parameter is sent again
+        without it."""
         if self._request_builder is None:
             self._refused = (
                 self._refusal_memory.load_refused(self) if self._refusal_memory else frozenset()
@@ -224,7 +225,7 @@ class StreamingProvider(ABC):
     async def _stream(
         self, body: Sequence[bytes], decoder: StreamDecoder, task_id: str | None
     ) -> AsyncGenerator[Chunk, None]:
-        """Closing the generator closes the socket."""
+        """Stream one attempt; closing the generator closes the socket."""
         await self._wait_for_rate_limit()
         headers = await self._authorize(body)
         with errors.redact_errors(self._service):
@@ -272,11 +273,11 @@ class StreamingProvider(ABC):
                 return await response.read()
             except ProviderError:
                 if decoder.is_answer_complete:
-                    return b""  # the answer is whole: only what may follow it is lost
+                    return b""  # the answer is complete: only data after it is lost
                 raise
 
     async def _check_response(self, response: HttpResponse) -> bytes | None:
-        """A whole reply as JSON, from servers that do not stream; else None. Raises
+        """Return a whole reply in JSON, from servers that do not stream; else None. Raises
         ProviderError."""
         kind = response.headers.get("content-type", "")
         if response.status != 200:
@@ -303,5 +304,5 @@ class StreamingProvider(ABC):
         try:
             body = await response.read_all(errors.MAX_ERROR_BODY_BYTES)
         except ProviderError:
-            body = b""  # the status says more than the loss of its explanation
+            body = b""  # the status matters more than the lost explanation
         return errors.build_response_error(self._service, response.status, response.headers, body)

@@ -35,7 +35,8 @@ class ProxyAccess(Struct, frozen=True):
     """Clients come from other machines, by any name of this one; the token keeps pages away."""
 
     def check(self, head: RequestHead) -> bytes | AccessRefusal:
-        """The request's target without the token, or why the request is refused."""
+        """Check access; return the request's target without the token, or why the request is
+        rejected."""
         if not self._is_expected(head):
             return AccessRefusal.FOREIGN
         if self.token is None:

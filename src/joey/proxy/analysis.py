@@ -1,7 +1,7 @@
 """Analysis of recorded exchanges: client, session, usage, money and format, stored in the book.
 
-It runs when a command reads the book, over the exchanges that were filed since, in the order of
-their arrival. Several processes may do so at the same time: each group is one transaction.
+It runs when a command reads the book, over the exchanges recorded since then, in the order of
+arrival. Several processes may do so at the same time: each group is one transaction.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _ADDED_TEXT_RE = compile_regex(
 
 
 def analyze_new_exchanges(book: Book) -> None:
-    """Raises StoreError: the book cannot be used."""
+    """Analyze new exchanges. Raises StoreError if the book cannot be used."""
     while _analyze_group(book) == _GROUP_SIZE:
         pass
 
 
 def load_request(book: Book, exchange: Exchange) -> ModelRequestBody | None:
-    """The request of an exchange, if it was one to a model and its body was kept."""
+    """Load the request of an exchange, if it was one to a model and its body was recorded."""
     if not exchange.has_bodies or exchange.method != "POST":
         return None
     encoding = find_header(exchange.request_headers, "content-encoding")
@@ -144,7 +144,7 @@ class _Analyzer:
         place: Placement,
         key: str | None,
     ) -> int:
-        """Create the session, or add the request to it; its number."""
+        """Create the session, or add the request to it; return its number."""
         title = find_title(request)
         if place.session is None:
             row = self._connection.execute(
@@ -189,7 +189,7 @@ class _Analyzer:
 
 
 def find_title(request: ModelRequestBody) -> str:
-    """What the user asked first, on one line."""
+    """Return the first line of the user's first message."""
     for block in request.messages:
         if block.role != "user":
             continue

@@ -1,7 +1,7 @@
 """Pieces of request bodies: cut where messages begin, so that a conversation is stored once.
 
-Each request of a conversation repeats the messages of the one before it. Joined, the pieces are
-the body, byte for byte, whatever it is. A separate module: it knows nothing of the database.
+Each request of a conversation repeats the messages of the one before it. Joined, the pieces give
+the exact bytes of any body. A separate module: it knows nothing of the database.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TOKEN_RE = compile_regex(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 
 def cut_body(body: bytes) -> list[bytes]:
-    """`body` in pieces, of which a longer body of the same conversation has most."""
+    """Cut `body` into pieces, most of which a longer body of the same conversation shares."""
     if len(body) > MAX_CUT_BYTES or body[:1] not in (b"{", b"["):
         return [body[start : start + PIECE_BYTES] for start in range(0, len(body), PIECE_BYTES)]
     borders = [0, *_find_borders(body), len(body)]
@@ -30,7 +30,7 @@ def cut_body(body: bytes) -> list[bytes]:
 
 
 def _find_borders(body: bytes) -> Iterator[int]:
-    """Before and after the elements of the arrays in a JSON object."""
+    """Find the offsets before and after the elements of arrays in a JSON object."""
     depth = 0
     last = 0
     for token in _TOKEN_RE.finditer(body):

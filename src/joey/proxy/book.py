@@ -1,7 +1,7 @@
 """Book of recorded exchanges: one SQLite file, read and written by any number of processes.
 
 A request's body is stored in pieces (`body_pieces`), each once, so a conversation takes little more
-room than its last request. Both bodies come back byte for byte.
+space than its last request. Both bodies are restored byte for byte.
 
 A `Book` belongs to the thread that opened it. The analysis (`book_schema` lists its columns and
 tables) runs when a command reads the book, not when exchanges are filed: a long response is filed
@@ -47,13 +47,13 @@ _headers_decoder = msgspec.json.Decoder(tuple[Header, ...])
 
 
 def resolve_book_path(env: Mapping[str, str], chosen: str | None) -> Path:
-    """The file that `--db` names, else the book of joey's home."""
+    """Return the file that `--db` names, or the book in joey's home."""
     return Path(chosen).absolute() if chosen else resolve_joey_home(env) / "proxy" / BOOK_FILE
 
 
 def open_book(path: Path) -> Book:
     """Open or create the book. Raises StoreError. Commands use `filing.open_filed_book`, which
-    first files what processes that died have left."""
+    first files what dead processes have left."""
     return Book(path, connect(path))
 
 
@@ -64,7 +64,7 @@ class Expenses(Struct, frozen=True):
 
 
 class Book:
-    """An open book. Every method raises StoreError when the file cannot be used."""
+    """An open book. Every method raises StoreError if the file cannot be used."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
@@ -82,7 +82,7 @@ class Book:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all of it or nothing; other writers wait. Not nested."""
+        """Write everything in the block or nothing; other writers wait. Must not be nested."""
         with self._translate_errors(), transaction(self.connection):
             yield self.connection
 
@@ -94,8 +94,8 @@ class Book:
         *,
         spool: str | None = None,
     ) -> int | None:
-        """File an exchange; its id. Bodies that come in pieces are never in memory as a whole.
-        None: the exchange of this spool file is in the book already."""
+        """File an exchange and return its id. Bodies in pieces are never in memory as a whole. None
+        if the exchange of this spool file is already in the book."""
         request = [request_body] if isinstance(request_body, bytes) else request_body
         response = [response_body] if isinstance(response_body, bytes) else response_body
         with self.transaction() as connection:
@@ -114,7 +114,7 @@ class Book:
     def exchanges(
         self, *, since: int = 0, session: int | None = None, limit: int = -1
     ) -> Iterator[Exchange]:
-        """In the order of arrival, read as they are iterated."""
+        """Iterate over the exchanges in order of arrival."""
         where, values = ("", ()) if session is None else ("AND session = ?", (session,))
         sql = f"SELECT {_COLUMNS} FROM exchange WHERE at >= ? {where} ORDER BY at, id LIMIT ?"
         with self._translate_errors():
@@ -130,16 +130,17 @@ class Book:
             return _parse_row(rows[0])
 
     def fetch_all(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query on the columns of the analysis."""
+        """Return the rows of a query on the columns of the analysis."""
         with self._translate_errors():
             return self.connection.execute(sql, values).fetchall()
 
     def request_body(self, number: int) -> bytes:
-        """As the client sent it, without chunk framing; secrets are masked."""
+        """Return the body as the client sent it, without chunk framing; secrets are masked."""
         return b"".join(self.iter_request_body(number))
 
     def response_body(self, number: int) -> bytes:
-        """As the service sent it, without chunk framing and trailers; of a cut one, what came."""
+        """Return the body as the service sent it, without chunk framing and trailers; of an
+        interrupted one, the part that arrived."""
         return b"".join(self.iter_response_body(number))
 
     def iter_request_body(self, number: int) -> Iterator[bytes]:
@@ -152,7 +153,7 @@ class Book:
         )
 
     def sum_expenses(self, recorder: str) -> Expenses:
-        """Of the exchanges that one process recorded, as far as they have been analysed."""
+        """Sum the expenses of the exchanges that one process recorded, as far as analysed."""
         own = "FROM exchange WHERE spool GLOB ? || '/*'"
         priceless = f"SELECT DISTINCT model {own} AND input IS NOT NULL AND cost IS NULL"
         with self._translate_errors():
@@ -162,7 +163,8 @@ class Book:
         return Expenses(count, cost, tuple(models))
 
     def forget(self, numbers: Iterable[int]) -> int:
-        """Remove exchanges for good, and pieces and sessions that no other one has; how many."""
+        """Remove exchanges permanently, with pieces and sessions that no others use; return how
+        many."""
         with self.transaction() as connection:
             removed = 0
             for number in numbers:
@@ -179,14 +181,14 @@ class Book:
         return removed
 
     def forget_before(self, at: int) -> int:
-        """Remove exchanges whose requests arrived earlier; how many."""
+        """Remove exchanges whose requests arrived earlier; return how many."""
         with self._translate_errors():
             sql = "SELECT id FROM exchange WHERE at < ?"
             old = [number for (number,) in self.connection.execute(sql, (at,))]
         return self.forget(old) if old else 0
 
     def shrink(self, max_bytes: int) -> int:
-        """Remove the oldest exchanges until the file is no larger; how many."""
+        """Remove the oldest exchanges until the file is no larger than this; return how many."""
         removed = 0
         while (excess := self._size() - max_bytes) > 0:
             with self._translate_errors():
@@ -302,7 +304,7 @@ def _parse_row(row: tuple[Any, ...]) -> Exchange:
 
 
 def _iter_joined(pieces: Iterable[bytes], size: int = PIECE_BYTES) -> Iterator[bytes]:
-    """Small pieces in fewer ones of about `size` bytes."""
+    """Join small pieces into larger ones of about `size` bytes."""
     waiting = bytearray()
     for piece in pieces:
         waiting += piece

@@ -93,7 +93,8 @@ of a request's messages to it, `reply` the values by which later requests show a
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the book's file, creating it 0600 and its directory 0700. Raises StoreError."""
+    """Open the book's file, creating it with mode 0600 and its directory with 0700. Raises
+    StoreError."""
     try:
         make_private_directory(path.parent)
         try:
@@ -136,7 +137,8 @@ def _connect_file(path: Path) -> sqlite3.Connection:
 
 
 def _create_tables(connection: sqlite3.Connection) -> int:
-    """Lay out a new file, unless another process has just done so; the version of its schema."""
+    """Create the tables of a new file, unless another process has just done so; return the schema
+    version."""
     with transaction(connection):
         found: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if found == 0 and not connection.execute("SELECT 1 FROM sqlite_master").fetchone():

@@ -1,8 +1,8 @@
 """Cache misses: where a request first differs from an earlier one, why, and what that cost.
 
 A request is compared with the one that it continues and with the latest earlier ones on the same
-model and service; the one it has most in common with counts. What that one sent could have been
-read from the cache: tokens of it that were not are lost.
+model and service; the one with the most in common counts. What that one sent could have been read
+from the cache: its tokens that were not are lost.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class _LoadedTurn(Struct, frozen=True):
 def find_difference(
     before: Sequence[PromptBlock], after: Sequence[PromptBlock], *, is_appended: bool = True
 ) -> BlockDifference | None:
-    """The first block that is not the same. `is_appended`: blocks after all the earlier ones are
-    no difference, and neither is a part of the earlier ones alone."""
+    """Find the first different block. With `is_appended`, blocks after all the earlier ones are no
+    difference, nor is a request with only a part of the earlier blocks."""
     for number, (old, new) in enumerate(zip(before, after, strict=False)):
         if old != new:
             character, old_text, new_text = _compare_texts(old, new)
@@ -98,7 +98,7 @@ def find_difference(
 
 
 def count_shared_characters(before: Sequence[PromptBlock], after: Sequence[PromptBlock]) -> int:
-    """How much of both is the same, from the beginning on."""
+    """Count the characters that both have in common from the beginning."""
     size = 0
     for old, new in zip(before, after, strict=False):
         if old != new:
@@ -134,7 +134,7 @@ class CacheInspector:
         return ComparedRequests(_price(loaded, tokens, MissReason.OTHER_MODEL), other.turn)
 
     def compare(self, turn: RecordedTurn, earlier: RecordedTurn) -> ComparedRequests:
-        """Raises UserError when one of them is not a request to a model."""
+        """Compare two requests. Raises UserError if one of them is not a request to a model."""
         old, new = self._load(earlier), self._load(turn)
         if old is None or new is None:
             return ComparedRequests(CacheMiss(), earlier)
@@ -145,8 +145,8 @@ class CacheInspector:
         return ComparedRequests(_price(new, tokens, MissReason.CHANGED, difference), earlier)
 
     def _select(self, new: _LoadedTurn, earlier: list[RecordedTurn]) -> list[_LoadedTurn]:
-        """Of requests with the same model and service: the parent, the latest, and the latest
-        that is a side request or is not, as this one. Those that a service refused cached
+        """Select earlier requests with the same model and service: the parent, the latest, and the
+        latest of the same kind (side request or not). Requests that a service rejected cached
         nothing."""
         chosen: dict[int, _LoadedTurn] = {}
         wanted = [True, True]
@@ -197,7 +197,7 @@ def _explain(old: _LoadedTurn, new: _LoadedTurn) -> CacheMiss:
 
 
 def _find_reason(old: _LoadedTurn, new: _LoadedTurn, sent: Usage) -> MissReason:
-    """Why nothing was read although nothing differs."""
+    """Find why nothing was read although nothing differs."""
     if new.request.cache_ttl_s is None or old.request.cache_ttl_s is None:
         return MissReason.NO_MARK
     if sent.input < _find_least_tokens(new.turn.model):
@@ -214,8 +214,8 @@ def _find_least_tokens(model: str) -> int:
 
 
 def _count_lost_tokens(old: _LoadedTurn, new: _LoadedTurn) -> int:
-    """Tokens that the earlier request left in the cache, as far as that is known, and that were
-    sent again and not read from it."""
+    """Count the tokens, as far as known, that the earlier request left in the cache and that were
+    sent again but not read from it."""
     usage, sent = new.turn.usage, old.turn.usage
     if usage is not None and sent is not None and usage.input and sent.input:
         left = sent.cache_reads + sent.cache_writes
@@ -231,7 +231,7 @@ def _count_lost_tokens(old: _LoadedTurn, new: _LoadedTurn) -> int:
 def _price(
     new: _LoadedTurn, tokens: int, reason: MissReason, difference: BlockDifference | None = None
 ) -> CacheMiss:
-    usage = new.turn.usage  # where it is not known, neither is what was paid
+    usage = new.turn.usage  # if this is not known, the cost is not known either
     cost = 0.0
     if usage is not None:
         cost = compute_excess_cost(new.exchange.wire, new.turn.model, usage, tokens)
@@ -240,7 +240,7 @@ def _price(
 
 
 def _compare_texts(old: PromptBlock, new: PromptBlock) -> tuple[int, str, str]:
-    """The first character that differs, and the text around it in both."""
+    """Find the first different character, and the text around it in both."""
     before, after = old.text, new.text
     if before == after:
         before, after = f"{old.role} {old.labels}", f"{new.role} {new.labels}"

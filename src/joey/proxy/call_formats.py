@@ -1,4 +1,4 @@
-"""Formats in which models write calls, and calls that a client could not carry out.
+"""Formats in which models write calls, and calls that a client could not execute.
 
 Calls in text are read by joey's own parsers, with the tools of the request: those that it declares,
 or those that its prompt describes under a heading or in a list, with an example of a call.
@@ -90,7 +90,7 @@ def list_known_tools(request: ModelRequestBody) -> tuple[KnownTool, ...]:
 
 
 def find_described_tools(prompt: str) -> tuple[KnownTool, ...]:
-    """Tools that the prompt explains in words, with the parameters that its examples show."""
+    """Find tools described in the prompt, with the parameters in their examples."""
     for pattern in (_TOOL_HEADING_RE, _TOOL_ITEM_RE):
         names = dict.fromkeys(match[1] for match in pattern.finditer(prompt))
         tools = {name: _list_parameters(prompt, name) for name in names if f"<{name}>" in prompt}
@@ -101,14 +101,14 @@ def find_described_tools(prompt: str) -> tuple[KnownTool, ...]:
 
 
 def _list_parameters(prompt: str, tool: str) -> frozenset[str]:
-    """The elements in examples of its calls."""
+    """List the elements in examples of its calls."""
     examples = re.findall(rf"<{tool}>(.*?)</{tool}>", prompt, re.DOTALL)
     names = (match[1] for example in examples for match in _TAG_RE.finditer(example))
     return frozenset(names) - {tool}
 
 
 def detect_format(reply: RecordedReply, tools: tuple[KnownTool, ...]) -> CallFormat:
-    """Of the first call, where a reply has several in the text."""
+    """Detect the format of the first call, if a reply has several in the text."""
     if reply.calls:
         return CallFormat.NATIVE
     if _CALLS_IN_TEXT_RE.search(reply.text) is None:
@@ -122,7 +122,7 @@ def detect_format(reply: RecordedReply, tools: tuple[KnownTool, ...]) -> CallFor
 
 
 def _detect_unmarked_format(text: str, tools: tuple[KnownTool, ...]) -> CallFormat:
-    """Objects and elements are calls by the names of tools in them alone."""
+    """Detect a format without marks: objects and elements are calls only if they name tools."""
     found = _find_text_calls(text, tools)
     if found.calls or found.unusable is not None:
         name = found.unusable.unknown_tool if found.unusable is not None else None
@@ -138,7 +138,8 @@ def _detect_unmarked_format(text: str, tools: tuple[KnownTool, ...]) -> CallForm
 def list_faulty_calls(
     request: ModelRequestBody, reply: RecordedReply, tools: tuple[KnownTool, ...]
 ) -> Iterator[FaultyCall]:
-    """Calls of tools that the request does not have, and arguments that a tool cannot take."""
+    """List calls of tools that the request does not have, and arguments that a tool does not
+    accept."""
     schemas = {tool.name: tool.parameters for tool in request.tools}
     for call in reply.calls:
         if call.name not in schemas:
@@ -160,7 +161,7 @@ def list_faulty_calls(
 
 
 def find_argument_problem(arguments: str, schema: dict[str, Any]) -> str:
-    """Why these arguments break the schema of their tool; empty if they do not."""
+    """Find why these arguments violate the schema of their tool; empty if they do not."""
     try:
         value = msgspec.json.decode(arguments) if arguments.strip() else {}
     except JSON_DECODE_ERRORS as error:
@@ -204,7 +205,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def _iter_schema_problems(value: Any, schema: dict[str, Any], path: str) -> Iterator[str]:
-    """The parts of JSON Schema that tools use: types, required and unknown properties, choices."""
+    """Iterate over problems in the parts of JSON Schema that tools use: types, required and unknown
+    properties, choices."""
     place = path or "the arguments"
     if (problem := _find_type_problem(value, schema.get("type"))) is not None:
         yield f"{place} must be {problem}"

@@ -1,4 +1,4 @@
-"""Connection of a client: its requests go to a service, and the bytes that come back to it.
+"""Connection of a client: passes its requests to a service, and the responses back.
 
 Each client connection has one connection to a service at a time, kept open as long as the client
 keeps its own. So both sides see what they would see without a proxy: pipelined requests, reused
@@ -59,7 +59,7 @@ _REFUSALS = {
 
 
 class ProxyServices(Struct, frozen=True):
-    """What all connections share."""
+    """Services shared by all connections."""
 
     routes: Routes
     access: ProxyAccess
@@ -145,7 +145,7 @@ class ProxiedConnection(asyncio.Protocol):
     def handle_upstream_data(self, data: bytes) -> None:
         exchange = self._exchange
         if exchange is None or exchange.response.is_complete:
-            self._write(data)  # nobody asked for it, but without a proxy it would arrive
+            self._write(data)  # not requested, but without a proxy it would arrive
             return
         self._write(exchange.response.feed(data))
         if exchange.response.is_tunnel and self._phase is _Phase.RELAYING:
@@ -180,7 +180,7 @@ class ProxiedConnection(asyncio.Protocol):
     # Requests ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """The proxy stops."""
+        """Close the connection because the proxy stops."""
         if self._exchange is not None:
             self._exchange.recording.end(ExchangeState.CUT_KILLED)
             self._exchange = None
@@ -189,7 +189,7 @@ class ProxiedConnection(asyncio.Protocol):
             self._transport.abort()
 
     def _process(self) -> None:
-        """Pass on as much of what has come as can be."""
+        """Pass on as much of the received data as possible."""
         try:
             while self._waiting and self._phase is _Phase.RELAYING:
                 if self._exchange is None and not self._begin_exchange():
@@ -217,7 +217,8 @@ class ProxiedConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _begin_exchange(self) -> bool:
-        """Whether the head of a request has come and is accepted. Raises MessageError."""
+        """Begin an exchange if the head of a request is complete and accepted. Raises
+        MessageError."""
         self._waiting = self._waiting.lstrip(b"\r\n")
         end = self._waiting.find(_HEAD_END, max(self._searched - len(_HEAD_END), 0))
         self._searched = len(self._waiting)
@@ -308,7 +309,7 @@ class ProxiedConnection(asyncio.Protocol):
     # Ends -------------------------------------------------------------------------------------
 
     def _handle_client_end(self) -> None:
-        """The client is gone: a response that nobody reads is not waited for, nor paid for."""
+        """Handle a client that left: its response is cancelled, so that it is not paid for."""
         if self._connecting is not None:
             self._connecting.cancel()
         upstream, self._upstream = self._upstream, None
@@ -326,7 +327,7 @@ class ProxiedConnection(asyncio.Protocol):
         exchange.recording.end(state, self._refusal)
 
     def _refuse(self, status: HTTPStatus, text: str, recording: Recording | None = None) -> None:
-        """Answer in place of a service, and close the connection."""
+        """Answer instead of a service, and close the connection."""
         self._phase = _Phase.REFUSED
         self._refusal = text
         body = msgspec.json.encode(
@@ -344,7 +345,7 @@ class ProxiedConnection(asyncio.Protocol):
         self._close_slowly()
 
     def _close_slowly(self) -> None:
-        """Close while the client still sends. It is read for a while: closed at once, it would get
+        """Close while the client is still sending: read for a while, since it would otherwise get
         an error instead of the answer."""
         if self._transport is None or self._transport.is_closing():
             return
@@ -354,8 +355,8 @@ class ProxiedConnection(asyncio.Protocol):
         asyncio.get_running_loop().call_later(_LINGER_S, self._transport.close)
 
     def _record_unsent(self, data: bytes) -> None:
-        """Record what comes of a request that no service gets. It ends with its last byte, or with
-        the connection."""
+        """Record a request that is sent to no service. It ends with its last byte, or with the
+        connection."""
         exchange = self._exchange
         if exchange is None:
             return
@@ -370,7 +371,7 @@ class ProxiedConnection(asyncio.Protocol):
         exchange.recording.end(ExchangeState.UNREACHABLE, self._refusal)
 
     def _reset(self, polls: int) -> None:
-        """Break the connection as the service broke its own, after what has come is delivered."""
+        """Reset the connection as the service did, after everything received is delivered."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -388,7 +389,7 @@ class ProxiedConnection(asyncio.Protocol):
 
 
 def _count_unsent(connection: socket.socket) -> int:
-    """Bytes that the peer has not acknowledged."""
+    """Count the bytes that the peer has not acknowledged."""
     try:
         return int(struct.unpack("i", ioctl(connection.fileno(), TIOCOUTQ, bytes(4)))[0])
     except OSError:

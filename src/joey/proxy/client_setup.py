@@ -34,10 +34,10 @@ _INSTRUCTIONS: Mapping[str, str] = {
 
 
 def describe_client_setup(client: str, url: str) -> str:
-    """A command line, or the file and text to put there."""
+    """Describe a command line, or a file and the text for it."""
     return _INSTRUCTIONS[client].format(url=url)
 
 
 def build_client_variables(url: str) -> dict[str, str]:
-    """Of a program that is started for a recording."""
+    """Build the variables of a program that is started for a recording."""
     return {ANTHROPIC_URL_VARIABLE: url, OPENAI_URL_VARIABLE: f"{url}/v1"}

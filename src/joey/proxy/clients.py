@@ -1,6 +1,6 @@
 """Clients: which program sent a request, and the id that it gives to its conversation.
 
-A program is known by its user agent, else by its prompt, else by the fingerprint of that.
+A program is identified by its user agent, else by its prompt, else by the prompt's fingerprint.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ _UNIQUE_ID_RE = compile_regex(r"(?=.*\d)[\w.:-]{16,}")
 
 
 def identify_client(user_agent: str, prompt: Sequence[str], tool_names: list[str]) -> Client:
-    """Programs for tests first: they may send another client's prompt."""
+    """Identify a client, test programs first: they may send another client's prompt."""
     for pattern, name in _TEST_AGENTS:
         if pattern.search(user_agent):
             return Client(name, ClientEvidence.AGENT, is_test=True)
@@ -129,7 +129,7 @@ def identify_client(user_agent: str, prompt: Sequence[str], tool_names: list[str
 
 
 def find_session_key(exchange: Exchange, request: ModelRequestBody) -> str | None:
-    """The same for all requests of a conversation; None if the client gives no id."""
+    """Find the client's id of a conversation; None if it sends none."""
     if exchange.task_id:
         return f"task {exchange.task_id}"
     for name in _SESSION_HEADERS:
@@ -145,7 +145,8 @@ def find_session_key(exchange: Exchange, request: ModelRequestBody) -> str | Non
 
 
 def _find_metadata_session(metadata: dict[str, Any]) -> str:
-    """Of Claude Code's user id, which has been a text and an object, and of Qwen Code's."""
+    """Find the session in Claude Code's user id, which is a string or an object, and in Qwen
+    Code's."""
     for name in ("session_id", "sessionId"):
         if isinstance(value := metadata.get(name), str):
             return value

@@ -30,8 +30,8 @@ class ConversationMessage(Struct, frozen=True):
 
 
 def build_script(recordings: Recordings, session: int) -> dict[str, Any]:
-    """A script for `joey.testing.server`: the replies in the order of the requests. Raises
-    UserError: there is no such session, or its bodies were not kept."""
+    """Build a script for `joey.testing.server`: the replies in the order of the requests. Raises
+    UserError if there is no such session, or its bodies were not recorded."""
     turns = []
     for turn in recordings.list_turns(session):
         request = recordings.request(turn)
@@ -45,7 +45,7 @@ def build_script(recordings: Recordings, session: int) -> dict[str, Any]:
 
 
 def list_messages(recordings: Recordings, session: int) -> list[ConversationMessage]:
-    """The conversation as its latest request has it, and the reply to that. Raises UserError."""
+    """List the messages of the latest request, and its reply. Raises UserError."""
     chain = _find_chain(recordings, session)
     messages: list[ConversationMessage] = []
     ended = 0
@@ -76,7 +76,7 @@ def list_messages(recordings: Recordings, session: int) -> list[ConversationMess
 def _find_chain(
     recordings: Recordings, session: int
 ) -> list[tuple[RecordedTurn, ModelRequestBody]]:
-    """The requests that led to the latest one, each continued by the next."""
+    """Find the requests that led to the latest one, each continued by the next."""
     turns = recordings.list_turns(session)
     by_exchange = {turn.exchange_id: turn for turn in turns}
     main = [turn for turn in turns if turn.kind not in (RequestKind.SIDE, RequestKind.OTHER)]
@@ -184,7 +184,7 @@ class _StepBuilder:
 
 
 def _parse_arguments(text: str) -> dict[str, Any] | str:
-    """An object, or the text where it is none: a script sends that as it is."""
+    """Parse arguments; invalid ones stay text, which a script sends unchanged."""
     try:
         value = msgspec.json.decode(text) if text.strip() else {}
     except JSON_DECODE_ERRORS:
@@ -228,7 +228,7 @@ def _build_call(call_id: str, name: str, arguments: dict[str, Any]) -> dict[str,
 
 
 def _iter_messages(request: ModelRequestBody) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Role and blocks of each message; system prompts are not part of a conversation."""
+    """Iterate over role and blocks of each message, without system prompts."""
     listed = request.body.get("input" if request.api is ModelApi.RESPONSES else "messages")
     if isinstance(listed, str):
         listed = [{"role": "user", "content": listed}]
@@ -241,7 +241,7 @@ def _iter_messages(request: ModelRequestBody) -> Iterator[tuple[str, list[dict[s
 
 
 def _convert_item(item: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """A message of any of the three APIs."""
+    """Convert a message of any of the three APIs."""
     match item:
         case {"type": "function_call" | "custom_tool_call", "name": str(name)}:
             arguments = _parse_arguments(str(item.get("arguments") or item.get("input") or ""))
@@ -298,7 +298,7 @@ def _build_result(call_id: Any, content: Any) -> dict[str, Any]:
 
 
 def _merge_roles(messages: list[ConversationMessage]) -> list[ConversationMessage]:
-    """Neighbours of one role as one message, as Anthropic's API wants them."""
+    """Merge adjacent messages of one role, as Anthropic's API requires."""
     merged: list[ConversationMessage] = []
     for message in messages:
         if merged and merged[-1].role == message.role:

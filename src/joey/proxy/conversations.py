@@ -74,7 +74,7 @@ class _Candidate(Struct, frozen=True):
 
 
 def compute_prefix_hashes(messages: Sequence[PromptBlock]) -> list[bytes]:
-    """For each number of messages from the first on, a hash of all of them."""
+    """Compute a hash of the first n messages, for every n."""
     hashes: list[bytes] = []
     value = b""
     for block in messages:
@@ -95,7 +95,7 @@ class ConversationFinder:
         *,
         is_test: bool,
     ) -> None:
-        """`is_test`: tests often begin in the middle, with much the same history."""
+        """`is_test`: tests often begin in the middle, with similar histories."""
         self._connection = connection
         self._exchange = exchange
         self._request = request
@@ -138,7 +138,7 @@ class ConversationFinder:
         return self._find_shared_reply() or altered
 
     def _list_prefix_candidates(self, hashes: list[bytes]) -> list[_Candidate]:
-        """Requests whose messages this one begins with: the longest first, then the latest."""
+        """List requests whose messages this one begins with: the longest first, then the latest."""
         found: list[_Candidate] = []
         for start in range(0, len(hashes), _MAX_SQL_VALUES):
             part = hashes[start : start + _MAX_SQL_VALUES]
@@ -158,7 +158,7 @@ class ConversationFinder:
         return {mark for (mark,) in rows}
 
     def _find_shared_reply(self) -> Placement | None:
-        """The latest request whose reply this one contains."""
+        """Find the latest request whose reply this one contains."""
         found = self._find_replied()
         if found is None:
             return None
@@ -169,7 +169,7 @@ class ConversationFinder:
         return Placement(session, number, RequestKind.SIDE if is_side else RequestKind.EDITED)
 
     def _find_replied(self) -> tuple[int, int, RequestKind] | None:
-        """Its number, session and kind."""
+        """Find its number, session and kind."""
         marks = {self._request.continued_reply} - {""}
         questions: dict[str, PromptBlock] = {}
         """By marks of short replies."""
@@ -189,7 +189,7 @@ class ConversationFinder:
         return None
 
     def _list_replied(self, marks: Iterable[str]) -> list[tuple[int, int, RequestKind, str]]:
-        """Requests whose replies have one of these marks: the latest first."""
+        """List requests whose replies have one of these marks: the latest first."""
         found: list[tuple[int, int, RequestKind, str]] = []
         ordered = sorted(marks)
         for start in range(0, len(ordered), _MAX_SQL_VALUES):
@@ -236,8 +236,8 @@ class ConversationFinder:
         return None if row is None else int(row[0])
 
     def _find_side_session(self) -> Placement | None:
-        """The conversation of the same program and moment that this request is about, or that a
-        side request which came a moment earlier is about."""
+        """Find the concurrent conversation of the same program that this request, or a side request
+        just before, refers to."""
         rows = self._connection.execute(
             "SELECT id, session FROM exchange WHERE user_agent = ? AND user_agent != ''"
             " AND session > 0 AND kind IN (?, ?, ?, ?)"
@@ -261,7 +261,7 @@ class ConversationFinder:
         return None
 
     def _is_subagent_of(self, number: int) -> bool:
-        """Whether this request continues the messages of another one for a purpose of its own."""
+        """Whether this request continues the messages of another one for its own purpose."""
         other = self._load_request(number)
         if other is None or len(self._request.tools) >= len(other.tools):
             return False
@@ -279,9 +279,9 @@ class ConversationFinder:
 def _is_side_request(
     request: ModelRequestBody, main: ModelRequestBody, *, is_same_program: bool = False
 ) -> bool:
-    """Whether a request is about a conversation and not part of it: another prompt, fewer tools,
-    and it quotes what the user asked or says that it wants a title or the like. With
-    `is_same_program`, the client itself has said that they belong together."""
+    """Whether a request is about a conversation but not part of it: another prompt, fewer tools,
+    and it quotes the user's message or asks for a title or the like. With `is_same_program`, the
+    client itself has linked them."""
     if len(request.tools) >= max(1, len(main.tools)) or _hash_system(request) == _hash_system(main):
         return False
     if is_same_program:
@@ -296,7 +296,7 @@ def _is_side_request(
 
 
 def _collect_leading_marks(messages: Sequence[PromptBlock]) -> frozenset[str]:
-    """Of the reply that these messages begin with, which may be several items."""
+    """Collect the marks of the reply that these messages begin with, which may be several items."""
     marks: set[str] = set()
     for block in messages:
         if block.role != "assistant":

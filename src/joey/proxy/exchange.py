@@ -43,8 +43,8 @@ class Tick(Struct, frozen=True, array_like=True):
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """Everything that is recorded about one exchange but its two bodies, which
-    `Book.request_body` and `Book.response_body` read on demand."""
+    """Everything recorded about one exchange except for its two bodies, which `Book.request_body`
+    and `Book.response_body` read on demand."""
 
     id: int = 0
     """Assigned by the book, in the order of filing. 0: not filed yet."""
@@ -85,10 +85,10 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
     @property
     def content_encoding(self) -> str:
-        """Of the response's body."""
+        """The content encoding of the response's body."""
         return find_header(self.response_headers, "content-encoding")
 
 
 def find_header(headers: tuple[Header, ...], wanted: str) -> str:
-    """`wanted` is in lower case; empty if it is not there."""
+    """Find a header; `wanted` is in lower case; empty if missing."""
     return next((value for name, value in headers if name.lower() == wanted), "")

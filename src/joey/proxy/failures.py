@@ -1,7 +1,7 @@
-"""Failures in recorded conversations: errors, replies cut off, calls that could not be carried out.
+"""Failures in recorded conversations: errors, interrupted replies, calls that failed.
 
-A client's complaint about a reply arrives with the next request; it counts for the request that
-got the reply.
+A client's complaint about a reply arrives with the next request; it counts for the request that got
+the reply.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def list_reply_failures(
 
 
 def find_complaint(request: ModelRequestBody) -> str | None:
-    """What the client says against the latest reply."""
+    """Find the client's complaint about the latest reply."""
     messages = request.messages
     replies = [number for number, block in enumerate(messages) if block.role == "assistant"]
     for block in messages[replies[-1] + 1 :] if replies else ():
@@ -93,8 +93,8 @@ def find_complaint(request: ModelRequestBody) -> str | None:
 
 
 def find_answered_turn(turn: RecordedTurn, earlier: Sequence[RecordedTurn]) -> RecordedTurn | None:
-    """The turn whose reply this one answers: the one that it continues, or if that got no reply,
-    the one that that one continues."""
+    """Find the turn whose reply this one answers: the one that it continues, or if that got no
+    reply, the turn continued by that one."""
     by_exchange = {each.exchange_id: each for each in earlier}
     found = by_exchange.get(turn.parent or 0)
     while found is not None and found.call_format is None:

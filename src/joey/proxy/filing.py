@@ -1,7 +1,7 @@
 """Filing of spooled exchanges into the book.
 
-A thread of the recording process files them, off the path of the bytes; those that a dead process
-left are filed by the next command.
+A thread of the recording process files them without delaying traffic; the next command files those
+of a dead process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PRUNE_INTERVAL_S = 600.0
 
 
 class BookLimits(Struct, frozen=True):
-    """What is removed from the book."""
+    """Limits beyond which exchanges are removed from the book."""
 
     max_age_ms: int | None = None
     max_bytes: int | None = None
@@ -45,8 +45,8 @@ class BookLimits(Struct, frozen=True):
 
 
 def open_filed_book(path: Path) -> Book:
-    """The book, with everything in it that has ended so far: exchanges of processes that died, and
-    those that live ones are about to file. Raises StoreError."""
+    """Open the book after filing all ended exchanges: those of dead processes, and those that
+    running ones are about to file. Raises StoreError."""
     book = open_book(path)
     try:
         file_left_spools(book)
@@ -78,8 +78,8 @@ def _file_directory(book: Book, directory: Path) -> None:
 
 
 def file_spool(book: Book, path: Path, *, is_dead: bool = False) -> bool:
-    """Whether the exchange is in the book now: it has ended, or its process has. Raises StoreError
-    or OSError."""
+    """File a spooled exchange if it, or its process, has ended; return whether it is in the book.
+    Raises StoreError or OSError."""
     try:
         with SpoolReader(path) as spool:
             if spool.is_complete or is_dead:
@@ -95,10 +95,11 @@ def file_spool(book: Book, path: Path, *, is_dead: bool = False) -> bool:
 
 
 class FilingThread:
-    """Files exchanges of this process as they end."""
+    """Files exchanges of this process when they end."""
 
     def __init__(self, book: Path, limits: BookLimits, on_failure: Callable[[str], None]) -> None:
-        """`on_failure` is called in the thread, once; the spool then keeps what was not filed."""
+        """`on_failure` is called once in the thread; the spool then keeps the exchanges that were
+        not filed."""
         self._book_path = book
         self._limits = limits
         self._on_failure = on_failure
@@ -110,7 +111,7 @@ class FilingThread:
         self._ended.put(spool)
 
     def close(self) -> None:
-        """Return when everything that ended is filed."""
+        """Return when all ended exchanges are filed."""
         self._ended.put(None)
         self._thread.join()
 

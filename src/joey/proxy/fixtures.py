@@ -1,7 +1,7 @@
-"""Fixtures: a recorded session in a file of its own, to be played to a client or kept with tests.
+"""Fixtures: a recorded session in its own file, to be played to a client or stored with tests.
 
-The file is JSON. Bodies are texts where they are UTF-8, so that two fixtures can be compared by
-eye; secrets in headers, parameters and fields are masked as in the book.
+The file is JSON. UTF-8 bodies are text, so that two fixtures can be compared by eye; secrets in
+headers, parameters and fields are masked as in the book.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _decoder = msgspec.json.Decoder(Fixture)
 
 
 def build_fixture(recordings: Recordings, session: int) -> Fixture:
-    """A session, and what its client asked at that time besides: lists of models and the like.
-    Raises UserError: there is no such session, or its bodies were not kept."""
+    """Build a fixture of a session, with other requests of its client at that time, such as lists
+    of models. Raises UserError if there is no such session, or its bodies were not recorded."""
     turns = recordings.list_turns(session)
     exchanges = [(turn, recordings.exchange(turn)) for turn in turns]
     if not all(exchange.has_bodies for _, exchange in exchanges):
@@ -86,7 +86,7 @@ def build_fixture(recordings: Recordings, session: int) -> Fixture:
 
 
 def load_fixture(path: Path) -> Fixture:
-    """Raises UserError: the file cannot be read, or is no fixture."""
+    """Load a fixture. Raises UserError if the file cannot be read or is not a fixture."""
     try:
         data = read_regular_file(path)
     except OSError as error:
@@ -106,7 +106,8 @@ def encode_fixture(fixture: Fixture) -> bytes:
 
 
 def redact_fixture(fixture: Fixture, redact: Callable[[str], str]) -> Fixture:
-    """Without secrets in any text. Raises UserError: a body is no text, so nobody can tell."""
+    """Remove secrets from all texts. Raises UserError if a body is not text, so that it cannot be
+    checked."""
     exchanges = (_redact_exchange(each, redact) for each in fixture.exchanges)
     return structs.replace(
         fixture, title=redact(fixture.title), exchanges=tuple(exchanges), redacted=True

@@ -1,8 +1,8 @@
 """Heads and framing of HTTP/1.1 messages that are passed on as they are.
 
 The parser of `providers` reads responses and drops what a client does not need. A pass-through
-needs requests too, header fields as they were written and in their order, and the place where a
-body ends; the framing itself is passed on.
+needs requests too, header fields with their spelling and order, and the end of the body; the
+framing itself is passed on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ResponseStart(_Head, frozen=True):
 
 
 def parse_request_head(data: bytes) -> RequestHead:
-    """`data` without the empty line at its end. Raises MessageError."""
+    """Parse a head; `data` is without the empty line at its end. Raises MessageError."""
     first, *lines = data.split(b"\r\n")
     line = _REQUEST_LINE_RE.fullmatch(first)
     if line is None:
@@ -60,7 +60,7 @@ def parse_request_head(data: bytes) -> RequestHead:
 
 
 def parse_response_head(data: bytes) -> ResponseStart:
-    """`data` without the empty line at its end. Raises MessageError."""
+    """Parse a head; `data` is without the empty line at its end. Raises MessageError."""
     first, *lines = data.split(b"\r\n")
     line = _STATUS_LINE_RE.fullmatch(first)
     if line is None:
@@ -102,8 +102,8 @@ class BodyFraming:
         return self._kind is _FramingKind.UNTIL_CLOSE
 
     def feed(self, data: bytes, content: list[bytes] | None = None) -> int:
-        """How many bytes of `data` belong to the body. Those that are its content, without chunk
-        framing, are added to `content`. Raises MessageError."""
+        """Return how many bytes of `data` belong to the body. Its content, without chunk framing,
+        is added to `content`. Raises MessageError."""
         at = 0
         while at < len(data) and not self.is_complete:
             match self._kind:
@@ -132,7 +132,7 @@ class BodyFraming:
         return end
 
     def _take_chunks(self, data: bytes, at: int, content: list[bytes] | None) -> int:
-        """Take the usual case, many small whole chunks, without a step for each part of one."""
+        """Handle the common case, many small complete chunks, without a step for each part."""
         while (start := data.find(b"\r\n", at) + 2) >= 2:
             size = _CHUNK_SIZE_RE.fullmatch(data, at, start - 2)
             if size is None:
@@ -146,7 +146,7 @@ class BodyFraming:
         return self._take_line(data, at) if at < len(data) else at
 
     def _take_line(self, data: bytes, at: int) -> int:
-        """Take the rest of a line that frames chunks, as far as it has come."""
+        """Read the rest of a chunk framing line, as far as it has arrived."""
         found = data.find(b"\n", at)
         end = found + 1 or len(data)
         self._line += data[at:end]
@@ -176,7 +176,7 @@ class BodyFraming:
 
 
 def find_request_framing(head: RequestHead) -> BodyFraming:
-    """Raises MessageError: where the body ends is ambiguous."""
+    """Find the framing. Raises MessageError if the end of the body is ambiguous."""
     codings = head.get_all("transfer-encoding")
     lengths = head.get_all("content-length")
     if codings:

@@ -1,8 +1,8 @@
 """Masking of secrets in headers, request targets and request bodies, before they are recorded.
 
-A value is a secret by the name of its header, parameter or field. Each byte of it becomes `*`, so
-sizes and offsets stay. Bodies are masked as they stream by, at any split, and no byte is held back:
-the name of a field is known before its value begins.
+The name of a header, parameter or field marks its value as a secret. Each byte of it becomes `*`,
+so sizes and offsets stay. Bodies are masked while streaming, at any split, and no byte is held
+back: the name of a field is known before its value begins.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BodyMasker(Protocol):
     """Masks one body, piece after piece."""
 
     def feed(self, data: bytes) -> bytes:
-        """`data` with the bytes of secrets masked: as many bytes."""
+        """Return `data` with the bytes of secrets masked, at the same length."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -69,7 +69,7 @@ def _is_secret_header(name: str) -> bool:
 
 
 def mask_target(target: bytes) -> bytes:
-    """A request target whose secret query parameters are masked."""
+    """Mask the secret query parameters of a request target."""
     path, mark, query = target.partition(b"?")
     return path + mark + FormMasker().feed(query)
 
@@ -82,7 +82,7 @@ def make_body_masker(content_type: str) -> BodyMasker:
 
 
 class FormMasker:
-    """Values of `name=value&…`."""
+    """Masks values of `name=value&…`."""
 
     def __init__(self) -> None:
         self._name = b""
@@ -123,7 +123,7 @@ class MultipartMasker:
         return b"".join(map(self._feed_line, _LINE_RE.findall(data)))
 
     def _feed_line(self, piece: bytes) -> bytes:
-        """The rest of a line, or a part of it."""
+        """Process the rest of a line, or a part of it."""
         line = self._line + piece
         is_whole = piece.endswith(b"\n")
         self._line = b"" if is_whole else line[:_MAX_NAME_BYTES]
@@ -188,7 +188,7 @@ class JsonMasker:
         return b"".join(found)
 
     def _find_secret(self, data: bytes, at: int) -> int:
-        """Where the next secret value begins in `data`."""
+        """Find where the next secret value begins in `data`."""
         before = len(self._context)
         text = self._context + data[at:] if before or at else data
         for field in _FIELD_RE.finditer(text):
@@ -202,7 +202,7 @@ class JsonMasker:
         return len(data)
 
     def _keep_context(self, text: bytes, start: int) -> bytes:
-        """What decides whether a value that begins later is a secret: from `start` on, text may be
+        """Keep the text that decides whether a later value is a secret: from `start` on, it may be
         a name."""
         kept = text[max(start - 1, 0) :]
         if len(kept) > _MAX_NAME_BYTES:
@@ -214,7 +214,7 @@ class JsonMasker:
         return b"\\" if text.endswith(b"\\") else b"x"
 
     def _find_value_end(self, data: bytes, at: int) -> int:
-        """Where the bytes of a secret value end in `data`."""
+        """Find where the bytes of a secret value end in `data`."""
         if self._state is _JsonState.VALUE_ESCAPE:
             at += 1
         rest = _STRING_REST_RE.match(data, at)

@@ -26,7 +26,7 @@ class RequestStream:
         return self._framing.is_complete
 
     def feed(self, data: bytes) -> int:
-        """Record what belongs to the body; how many bytes do. Raises MessageError."""
+        """Record the bytes that belong to the body and return how many do. Raises MessageError."""
         content: list[bytes] = []
         used = self._framing.feed(data, content)
         for piece in content:
@@ -35,8 +35,8 @@ class RequestStream:
 
 
 class ResponseStream:
-    """All bytes are passed on, even of what is not an HTTP/1.1 response: that ends with its
-    connection, as far as anybody can tell."""
+    """The stream of a response. All bytes are passed on, even if it is not HTTP/1.1: it then ends
+    with its connection."""
 
     def __init__(self, method: str, recording: Recording) -> None:
         self._method = method
@@ -56,7 +56,8 @@ class ResponseStream:
         return self._is_raw or (self._framing is not None and self._framing.ends_with_connection)
 
     def feed(self, data: bytes) -> bytes:
-        """Record bytes; those that can be passed on now. A head is passed on when it is whole."""
+        """Record bytes and return those that can be passed on now. A head is passed on when
+        complete."""
         if self._framing is not None or self._is_raw:
             self._record_body(data)
             return data
@@ -81,7 +82,7 @@ class ResponseStream:
         return whole
 
     def take_unfinished_head(self) -> bytes:
-        """The beginning of a head that nothing follows."""
+        """Return the beginning of a head that was never completed."""
         head = bytes(self._head)
         self._head.clear()
         return head
@@ -111,7 +112,7 @@ class ResponseStream:
         self._recording.count_response(sum(map(len, content)))
 
     def _find_end(self, data: bytes, content: list[bytes] | None) -> int:
-        """How many bytes belong to the body, whose content is added to `content`."""
+        """Return how many bytes belong to the body, whose content is added to `content`."""
         if self._framing is not None:
             try:
                 return self._framing.feed(data, content)

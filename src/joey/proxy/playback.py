@@ -1,8 +1,8 @@
-"""Playback of a fixture: which recorded response answers a request, and how one differs.
+"""Playback of a fixture: which recorded response answers a request, and how the request differs.
 
-Requests to a model are the same when their blocks are (tools, system, messages), their model, and
-whether they stream: the rest differs between two runs of the same program. What was asked several
-times gets its responses in turn, and then from the first one again.
+Requests to a model are the same if their blocks (tools, system, messages), their model, and whether
+they stream are equal: the rest differs between two runs of the same program. A repeated request
+gets its recorded responses in turn, and then from the first one again.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Playback:
     def __init__(
         self, fixture: Fixture, redact: Callable[[str], str], *, is_loose: bool = False
     ) -> None:
-        """`is_loose`: requests to a model are answered in the order of the recording, whatever
-        they say. `redact` is applied to requests where the fixture was redacted."""
+        """With `is_loose`, requests to a model are answered in recorded order, whatever they
+        contain. `redact` is applied to requests if the fixture was redacted."""
         self._redact = redact if fixture.redacted else None
         self._is_loose = is_loose
         self._played = [
@@ -99,8 +99,8 @@ class Playback:
         return chosen.exchange
 
     def _describe_difference(self, candidates: list[_Played], request: ModelRequestBody) -> str:
-        """From the recorded request with which this one has most in common; among equals the one
-        that was to come next."""
+        """Describe the difference from the recorded request with most in common; among equals, the
+        one that would be next."""
 
         def rate(each: _Played) -> tuple[int, int, bool, int]:
             assert each.request is not None

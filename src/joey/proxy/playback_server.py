@@ -1,7 +1,7 @@
 """HTTP server that answers requests with recorded responses.
 
-Responses are sent chunked, so that a client sees where one was cut off: its connection is broken at
-the same byte.
+Responses are sent chunked, so that a client sees where one was interrupted: its connection breaks
+at the same byte.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ async def run_playback_server(
     is_paced: bool = False,
     on_refusal: Callable[[str], None] = lambda text: None,
 ) -> AsyncIterator[str]:
-    """Serve until the end of the block; the URL that clients use as their base. `is_paced`: pieces
-    of responses come when they came. Raises ConfigError: the port is taken."""
+    """Serve until the end of the block; yields the URL that clients use as their base. With
+    `is_paced`, pieces of responses are sent at their recorded times. Raises ConfigError if the port
+    is taken."""
     clients: set[asyncio.Task[None]] = set()
     access = ProxyAccess()
 
@@ -80,7 +81,7 @@ async def run_playback_server(
 
 
 class _PlaybackClient:
-    """One connection: its requests are answered one after the other."""
+    """One connection, whose requests are answered one after another."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class _PlaybackClient:
                 is_kept = await self._play(answer, head.method, started) and is_kept
 
     async def _read_head(self) -> bytes:
-        """Empty at the end of the connection."""
+        """Read a head; empty at the end of the connection."""
         data = self._waiting.lstrip(b"\r\n")
         while (end := data.find(b"\r\n\r\n")) < 0:
             more = await self._reader.read(_READ_BYTES)
@@ -136,7 +137,8 @@ class _PlaybackClient:
         return data[:end]
 
     async def _read_body(self, head: RequestHead) -> bytes:
-        """Raises MessageError, or IncompleteReadError: the client left in the middle."""
+        """Read a body. Raises MessageError, or IncompleteReadError if the client left in the
+        middle."""
         framing = find_request_framing(head)
         if any(value.lower() == "100-continue" for value in head.get_all("expect")):
             self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -155,7 +157,7 @@ class _PlaybackClient:
                 raise asyncio.IncompleteReadError(b"", None)
 
     async def _play(self, answer: FixtureExchange, method: str, started: float) -> bool:
-        """Whether the connection goes on."""
+        """Play a response; False if the connection is closed."""
         if not answer.status:
             self._writer.transport.abort()
             return False
@@ -201,7 +203,7 @@ class _PlaybackClient:
 def _iter_pieces(
     answer: FixtureExchange, *, is_paced: bool
 ) -> Iterator[tuple[bytes, float | None]]:
-    """The body, in the pieces in which it came, each with its time if that counts."""
+    """Iterate over the body in its recorded pieces, each with its time if that matters."""
     content = answer.response.content
     ends = [tick.offset for tick in answer.ticks[1:]] + [len(content)]
     if not is_paced or not answer.ticks:

@@ -1,4 +1,4 @@
-"""Money: what requests cost by the prices of the catalogue, and what a cache read would have."""
+"""Prices: what requests cost by the catalogue, and what cache reads would have cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from joey.proxy.exchange import Wire
 
 
 def find_rates(wire: Wire, model: str, input_tokens: int) -> Rates | None:
-    """The rates of a request with so many tokens of input; None if the price is not known."""
+    """Find the rates of a request with so many input tokens; None if the price is not known."""
     if not model:
         return None
     try:
@@ -21,7 +21,8 @@ def find_rates(wire: Wire, model: str, input_tokens: int) -> Rates | None:
 
 
 def compute_cost(wire: Wire, model: str, usage: Usage | None) -> float | None:
-    """In dollars: the service's own figure, else by the catalogue; None if neither is known."""
+    """Compute the cost in dollars: the service's own figure, else by the catalogue; None if neither
+    is known."""
     if usage is None:
         return None
     if usage.cost is not None:
@@ -31,8 +32,8 @@ def compute_cost(wire: Wire, model: str, usage: Usage | None) -> float | None:
 
 
 def compute_excess_cost(wire: Wire, model: str, usage: Usage, tokens: int) -> float:
-    """What tokens that the cache did not serve cost more than a cache read. They were written to
-    the cache again, as far as the usage says so, and the rest was plain input."""
+    """Compute the extra cost of tokens that were not read from the cache. They were written to the
+    cache again, as far as the usage shows, and the rest was plain input."""
     rates = find_rates(wire, model, usage.input)
     if rates is None:
         return 0.0

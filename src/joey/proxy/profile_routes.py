@@ -1,4 +1,4 @@
-"""Routes as the user's flags and profiles say."""
+"""Routes from the user's flags and profiles."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def build_routes(
     urls: Mapping[Wire, str | None],
     key_profile: str | None = None,
 ) -> Routes:
-    """`urls` by flags; without one, the active profile's address counts if it speaks that API, else
-    the service's own. The key of `key_profile` is sent to that profile's address only. Raises
-    ConfigError."""
+    """Build routes; `urls` come from flags; without one, the active profile's address is used if it
+    supports that API, else the service's own. The key of `key_profile` is sent only to that
+    profile's address. Raises ConfigError."""
     profiles = load_profiles(home)
     keys: dict[Wire, tuple[str, str]] = {}
     chosen = dict(urls)
@@ -65,7 +65,7 @@ def build_routes(
 
 
 def check_no_loop(routes: Routes, port: int) -> None:
-    """Raises ConfigError: requests would come back to the proxy itself."""
+    """Check that requests would not return to the proxy itself. Raises ConfigError."""
     for upstream in routes.by_wire.values():
         if upstream.address.is_loopback and upstream.address.port == port:
             raise ConfigError(

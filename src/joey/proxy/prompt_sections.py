@@ -1,4 +1,4 @@
-"""Sections of a system prompt, and the fingerprint of a client that follows from them.
+"""Sections of a system prompt, and the fingerprint of a client based on them.
 
 Prompts of Roo Code and its relatives separate sections with lines of `====`; others have Markdown
 headings.
@@ -29,7 +29,7 @@ class PromptSection(Struct, frozen=True):
 
 
 def split_sections(texts: Sequence[str]) -> list[PromptSection]:
-    """The top-level sections of a prompt that is sent as these texts, in order. Each byte of the
+    """Split a prompt, given as these texts, into top-level sections in order. Each byte of the
     texts is in one of them."""
     prompt = "\n".join(texts)
     starts = [match.start() for match in _RULE_RE.finditer(prompt)]
@@ -49,7 +49,8 @@ def split_sections(texts: Sequence[str]) -> list[PromptSection]:
 
 
 def compute_fingerprint(texts: Sequence[str], tool_names: list[str]) -> str:
-    """The same for versions of one client, whose prompts differ in words and not in structure."""
+    """Compute a fingerprint that is the same for versions of one client, whose prompts differ in
+    words but not in structure."""
     headings = [section.heading for section in split_sections(texts)]
     if not any(headings):
         headings = [" ".join(" ".join(texts).split()[:8])]
@@ -58,7 +59,7 @@ def compute_fingerprint(texts: Sequence[str], tool_names: list[str]) -> str:
 
 
 def _find_block_heading(text: str) -> str:
-    """The first line after the rule, if it is a heading: in capitals, or marked as one."""
+    """Find the first line after the rule, if it is a heading: in capitals, or marked as one."""
     if _RULE_RE.match(text) is None:
         return ""
     lines = (line.strip() for line in text.splitlines()[1:])
@@ -73,5 +74,5 @@ def _find_level_one_heading(text: str) -> str:
 
 
 def _hide_fences(text: str) -> str:
-    """The text with fenced code blanked, at the same places: `# …` is a comment there."""
+    """Blank out fenced code, keeping offsets: `# …` is a comment there."""
     return _FENCE_RE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)

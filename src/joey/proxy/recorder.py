@@ -1,7 +1,7 @@
 """The recorder of exchanges: masks secrets, spools each piece, and hands ended exchanges to filing.
 
-When the disk is full, or the spool cannot be written for another reason, recording stops for good
-and says so once; what is being recorded goes on undisturbed.
+If the disk is full, or the spool cannot be written for another reason, recording stops for good and
+reports that once; the recorded traffic continues undisturbed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from joey.proxy.spool import (
 
 
 class ExchangeRecorder:
-    """Belongs to one thread. Several processes may record into one book."""
+    """Records exchanges in one thread. Several processes may record into one book."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ExchangeRecorder:
         keeps_bodies: bool = True,
         limits: BookLimits | None = None,
     ) -> None:
-        """Files first what processes that died have left. `on_failure` gets one sentence when
+        """Files exchanges left by dead processes first. `on_failure` gets one sentence when
         recording has to stop; it may be called in another thread. Raises StoreError."""
         self.keeps_bodies = keeps_bodies
         self._on_failure = on_failure
@@ -60,7 +60,7 @@ class ExchangeRecorder:
         self._filing = FilingThread(book, limits or BookLimits(), self._stop)
 
     def open(self, exchange: Exchange) -> Recording:
-        """Record a request whose head has come. `exchange` has its headers and path as they came,
+        """Record a request whose head has arrived. `exchange` has its original headers and path,
         secrets included; `at` is set here."""
         self._last_at = max(time.time_ns() // 1_000_000, self._last_at + 1)
         self._count += 1
@@ -89,7 +89,7 @@ class ExchangeRecorder:
         self._filing.add(spool.path)
 
     def close(self) -> None:
-        """Return when everything that ended is filed."""
+        """Return when all ended exchanges are filed."""
         self._filing.close()
         self._directory.close()
 
@@ -100,7 +100,7 @@ class ExchangeRecorder:
 
 
 class Recording:
-    """One exchange that is under way. No method raises."""
+    """One exchange in progress. No method raises."""
 
     def __init__(
         self, recorder: ExchangeRecorder, number: int, raw: Exchange, masked: Exchange
@@ -116,7 +116,7 @@ class Recording:
         self._write(FrameKind.OPEN, msgspec.json.encode(masked))
 
     def add_request(self, content: bytes) -> None:
-        """Content of the request's body, without framing."""
+        """Record content of the request's body, without framing."""
         self._request_bytes += len(content)
         if self._keeps_request and self._file is not None:
             self._write(FrameKind.REQUEST, self._masker.feed(content))
@@ -126,11 +126,12 @@ class Recording:
         self._write(FrameKind.RESPONSE_HEAD, msgspec.json.encode(head))
 
     def add_response(self, data: bytes) -> None:
-        """Bytes after the head; with framing, unless `add_response_head` was told otherwise."""
+        """Record bytes after the head, with framing, unless `add_response_head` was told
+        otherwise."""
         self._write(FrameKind.RESPONSE, data)
 
     def count_response(self, size: int) -> None:
-        """Instead of `add_response`, when responses are not kept."""
+        """Count bytes instead of `add_response`, if responses are not recorded."""
         self._response_bytes += size
 
     def end(self, state: ExchangeState, error: str = "") -> None:

@@ -102,14 +102,14 @@ class Recordings:
         self._load = lru_cache(maxsize=_LOADED_REQUESTS)(partial(load_request_by_number, book))
 
     def list_sessions(self, *, client: str | None = None, since: int = 0) -> list[RecordedSession]:
-        """In the order in which they began."""
+        """List the sessions in the order in which they began."""
         sql = f"{_SESSION_SQL} WHERE s.last >= ? GROUP BY s.id ORDER BY s.first, s.id"
         rows = self.book.fetch_all(sql, (since,))
         sessions = [_build_session(row) for row in rows]
         return [each for each in sessions if client is None or each.client == client]
 
     def find_session(self, text: str) -> int:
-        """Raises UserError: there is no such session."""
+        """Find a session. Raises UserError if there is none of this number."""
         session, turn = _parse_name(text)
         if turn is not None:
             raise UserError(f"{text} is one request; name its session: {session}")
@@ -117,7 +117,7 @@ class Recordings:
         return session
 
     def find_turn(self, text: str) -> RecordedTurn:
-        """Raises UserError: there is no such request."""
+        """Find a turn. Raises UserError if there is no such request."""
         session, turn = _parse_name(text)
         if turn is None:
             raise UserError(f"{text} is a session; name one of its requests, such as {text}.1")
@@ -129,7 +129,7 @@ class Recordings:
         return turns[turn - 1]
 
     def list_turns(self, session: int) -> list[RecordedTurn]:
-        """Raises UserError: there is no such session."""
+        """List the turns of a session. Raises UserError if there is no such session."""
         rows = self.book.fetch_all(_TURN_SQL, (session,))
         if not rows and session != OTHER_SESSION:
             raise UserError(f"there is no session {session}; joey proxy list --all lists them")
@@ -140,7 +140,8 @@ class Recordings:
             yield from self.list_turns(session)
 
     def count_other_requests(self, since: int = 0) -> int:
-        """Requests that are no conversation: lists of models, counts of tokens, unreadable ones."""
+        """Count requests that are not conversations: lists of models, token counts, unreadable
+        ones."""
         sql = "SELECT count(*) FROM exchange WHERE session = ? AND at >= ?"
         return int(self.book.fetch_all(sql, (OTHER_SESSION, since))[0][0])
 

@@ -1,7 +1,7 @@
 """Responses of the three model APIs, decoded into text, calls as they were written, and usage.
 
-The decoders are those of joey's own providers. A response that breaks off, or that is an error,
-gives what came before.
+The decoders are those of joey's own providers. An interrupted response, or an error, yields the
+part before.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RecordedReply(Struct, frozen=True, kw_only=True):
 
     @property
     def has_content(self) -> bool:
-        """Whether the model said anything, be it that there is nothing to say."""
+        """Whether the model returned anything, even an empty reply."""
         return bool(self.calls or self.text.strip() or (self.is_complete and not self.error))
 
 
@@ -77,8 +77,8 @@ def decode_reply(api: ModelApi, exchange: Exchange, body: bytes) -> RecordedRepl
 
 
 class ReplyChunks:
-    """The pieces of a reply, in order, as far as they came. `error` and `is_complete` are set when
-    they have been iterated."""
+    """The pieces of a reply, in order, as far as they arrived. `error` and `is_complete` are set
+    after iteration."""
 
     def __init__(self, api: ModelApi, exchange: Exchange, body: bytes) -> None:
         self._api = api
@@ -103,7 +103,7 @@ class ReplyChunks:
         if "event-stream" in self._content_type or not self._body.lstrip().startswith(b"{"):
             reader = SseReader()
             yield from reader.feed(self._body)
-            if not self._is_cut:  # else the last event is a part of one
+            if not self._is_cut:  # otherwise the last event is incomplete
                 yield from reader.feed(b"\n\n")
             return
         if self._api is not ModelApi.MESSAGES:
@@ -113,13 +113,13 @@ class ReplyChunks:
         try:
             message = msgspec.json.decode(self._body)
         except JSON_DECODE_ERRORS:
-            return  # cut off: nothing of a document can be read before its end
+            return  # interrupted: a document cannot be read before its end
         if isinstance(message, dict):
             yield from _iter_message_events(message)
 
 
 def decompress(body: bytes, encoding: str) -> bytes:
-    """As far as the body can be read; brotli and zstd cannot."""
+    """Decompress a body as far as possible; brotli and zstd are not supported."""
     if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
         return body
     window_bits = (zlib.MAX_WBITS | 32,) if encoding.lower() != "deflate" else (15, -15)
@@ -132,7 +132,7 @@ def decompress(body: bytes, encoding: str) -> bytes:
 
 
 def describe_error_body(body: bytes) -> str:
-    """The message in an error's body, else the body."""
+    """Return the message in an error's body, or the body."""
     try:
         parsed = msgspec.json.decode(body)
     except JSON_DECODE_ERRORS:
@@ -191,7 +191,7 @@ class _ReplyBuilder:
 
 
 def _iter_message_events(message: dict[str, Any]) -> Iterator[ServerSentEvent]:
-    """A whole Anthropic message as the events that would have streamed it."""
+    """Convert a whole Anthropic message into the events that would have streamed it."""
     yield _build_event({"type": "message_start", "message": message})
     content = message.get("content")
     for index, block in enumerate(content if isinstance(content, list) else ()):

@@ -1,7 +1,7 @@
 """The report on a book: clients, requests, prompt, tools, formats, failures, cache and money.
 
-Fields, prompt, tools and formats are those of real clients, wherever there are any: programs for
-tests send what their authors are trying out.
+Fields, prompt, tools and formats are those of real clients, if there are any: test programs send
+whatever their authors are trying out.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Report(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class TurnMeasurement(Struct, frozen=True):
-    """Time, tokens and money of one request, for tables and charts."""
+    """Time, tokens and cost of one request, for tables and charts."""
 
     turn: RecordedTurn
     at: int
@@ -80,13 +80,13 @@ class TurnMeasurement(Struct, frozen=True):
 
     @property
     def tokens_per_second(self) -> float | None:
-        """Of output, after the first byte."""
+        """Output tokens per second after the first byte."""
         streaming = self.seconds - (self.first_byte_ms or 0) / 1000
         return self.usage.output / streaming if self.usage.output and streaming > 0 else None
 
 
 class ReportDetails(Struct, frozen=True):
-    """The report, and what documents show beyond it."""
+    """The report, and details that only documents show."""
 
     report: Report
     sessions: tuple[RecordedSession, ...]
@@ -102,7 +102,8 @@ class ReportDetails(Struct, frozen=True):
 def build_report(
     recordings: Recordings, sessions: list[RecordedSession], *, other_requests: int = 0
 ) -> ReportDetails:
-    """`other_requests`: of the same time, which are no conversation and only counted."""
+    """Build the report; `other_requests` of the same time are not conversations and only
+    counted."""
     builder = _ReportBuilder(recordings, sessions, other_requests)
     for session in sessions:
         builder.add_session(session)

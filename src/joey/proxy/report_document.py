@@ -51,7 +51,7 @@ class Section(Struct, frozen=True):
 
 
 def build_document(details: ReportDetails) -> list[Section]:
-    """Sessions and requests are those of real clients, unless there are none."""
+    """Build the document of real clients, unless there are none."""
     report = details.report
     real = {each.id for each in details.sessions if each.real}
     turns = tuple(each for each in details.turns if not real or each.turn.session in real)
@@ -80,7 +80,7 @@ def format_dollars(amount: float | None) -> str:
 
 
 def describe_miss(miss: CacheMiss) -> str:
-    """One sentence about where and why."""
+    """Describe in one sentence where the cache missed, and why."""
     text = _REASONS[miss.reason]
     if miss.block is not None:
         text += f" at block {miss.block} ({miss.kind}), character {miss.character}"
@@ -146,7 +146,7 @@ def _build_client_table(report: Report) -> Table:
 
 
 def _build_session_section(details: ReportDetails) -> Section:
-    """Of real clients, unless there are none."""
+    """Build the section on real clients, unless there are none."""
     real = [each for each in details.sessions if each.real]
     shown = real or details.sessions
     hidden = len(details.sessions) - len(shown)
@@ -273,12 +273,12 @@ def _count_reasons(misses: tuple[LocatedMiss, ...]) -> Iterator[str]:
 
 
 def _describe_change(miss: CacheMiss) -> str:
-    """The text around the first character that differs, as it was and as it is."""
+    """Describe the text around the first different character, before and after."""
     return f"{_cut_around(miss.before)} -> {_cut_around(miss.after)}"
 
 
 def _cut_around(text: str) -> str:
-    """The middle of an excerpt: the difference is there."""
+    """Cut out the middle of an excerpt, where the difference is."""
     start = max(0, len(text) // 2 - _CHANGE_CHARS)
     part = text[start : len(text) // 2 + _CHANGE_CHARS]
     return to_one_line(part, 2 * _CHANGE_CHARS) or "(nothing)"

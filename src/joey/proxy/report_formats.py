@@ -1,7 +1,7 @@
 """Output formats of a report: Markdown, and HTML that needs no other file.
 
-What it shows was written by clients, models and services. In HTML all of it is escaped, and the
-policy of the page forbids scripts and requests; in Markdown it is escaped, or a code span.
+The content was written by clients, models and services. In HTML all of it is escaped, and the
+page's policy forbids scripts and requests; in Markdown it is escaped, or a code span.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _escape_markdown(text: str) -> str:
 
 
 def _render_markdown_cell(cell: str) -> str:
-    """As it is where nothing in it could mean something, else as code."""
+    """Render text unchanged if none of it is Markdown syntax, else as code."""
     cell = " ".join(sanitize(cell).split())
     if not cell or (_PLAIN_RE.fullmatch(cell) and "://" not in cell and "www." not in cell):
         return cell
@@ -119,7 +119,7 @@ def _render_table(table: Table) -> str:
 
 
 def render_chart(chart: Chart) -> str:
-    """Stacked bars as an SVG image, with a title for each bar."""
+    """Render stacked bars as an SVG image, with a title for each bar."""
     totals = [sum(values) for values in zip(*(each.values for each in chart.series), strict=True)]
     peak = max(totals, default=0.0)
     if not peak:

@@ -1,10 +1,10 @@
 """Requests of the three model APIs, decoded into blocks: tools, then system, then messages.
 
-Blocks are in the order in which services cache them. Two blocks are equal when a service would take
-them for the same: a text is the same alone or as the only part of a list, and neither marks of the
-cache nor the ids of items, which clients may make anew in each run, are part of it. The text of a
-block is its plain text, or its canonical JSON (sorted keys, no white space) for tools and for
-messages that are more than one text.
+Blocks are in the order in which services cache them. Two blocks are equal if a service treats them
+as the same: a text is the same alone or as the only part of a list, and neither cache marks nor
+item ids, which clients may create anew in each run, are part of it. The text of a block is its
+plain text, or its canonical JSON (sorted keys, no white space) for tools and for messages that are
+more than one text.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ToolDefinition(Struct, frozen=True):
 
 
 class ModelRequestBody(Struct, frozen=True):
-    """The part of a request that its analysis needs."""
+    """The part of a request that the analysis needs."""
 
     api: ModelApi
     body: dict[str, Any]
@@ -101,13 +101,13 @@ class ModelRequestBody(Struct, frozen=True):
 
     @property
     def continued_reply(self) -> str:
-        """The mark of the reply that the service itself puts before these messages."""
+        """The mark of the reply that the service itself inserts before these messages."""
         previous = self.body.get("previous_response_id")
         return f"response {previous}" if isinstance(previous, str) else ""
 
     @property
     def first_user_text(self) -> str:
-        """What the user asked first, without what clients add around it."""
+        """The user's first message, without text that clients add around it."""
         for block in self.messages:
             if block.role == "user" and (texts := list_texts(block)):
                 return texts[0]
@@ -115,7 +115,7 @@ class ModelRequestBody(Struct, frozen=True):
 
 
 def find_model_api(path: str) -> ModelApi | None:
-    """By the target of a request; None for requests that are no conversation."""
+    """Find the API by the target of a request; None for requests that are not conversations."""
     endpoint = path.partition("?")[0].rstrip("/")
     if endpoint.endswith("/messages"):
         return ModelApi.MESSAGES
@@ -125,7 +125,7 @@ def find_model_api(path: str) -> ModelApi | None:
 
 
 def decode_request(path: str, body: bytes) -> ModelRequestBody | None:
-    """None: not a request to a model, or a body that cannot be read as one."""
+    """Decode a request; None if it is not one to a model, or its body cannot be read."""
     api = find_model_api(path)
     if api is None:
         return None
@@ -149,7 +149,7 @@ def decode_request(path: str, body: bytes) -> ModelRequestBody | None:
 
 
 def list_texts(block: PromptBlock) -> list[str]:
-    """The texts in a block, in order."""
+    """List the texts in a block, in order."""
     if block.is_plain:
         return [block.text]
     message = msgspec.json.decode(block.text)
@@ -172,8 +172,8 @@ def list_texts(block: PromptBlock) -> list[str]:
 
 
 def reply_marks(text: str, call_ids: list[str]) -> frozenset[str]:
-    """Values that the same reply has in its response and in later requests: the ids of its calls,
-    and its text without white space, which clients trim."""
+    """Return values that identify a reply in its response and in later requests: the ids of its
+    calls, and its text without white space, which clients trim."""
     marks = {f"call {each}" for each in call_ids if each}
     if bare := "".join(text.split()):
         marks.add(f"text {len(bare)} {sha256(bare.encode('utf-8', 'replace')).hexdigest()[:24]}")
@@ -219,7 +219,7 @@ def _iter_system_field(system: Any) -> Iterator[PromptBlock]:
 
 @lru_cache(maxsize=4096)
 def _build_message_block(encoded: bytes) -> PromptBlock:
-    """Cached, because each request of a conversation repeats the messages of the one before it."""
+    """Build a block, cached because each request of a conversation repeats earlier messages."""
     message = msgspec.json.decode(encoded)
     if _CACHE_MARK.encode() in encoded:
         message = _strip_marks(message)
@@ -300,8 +300,8 @@ def _iter_marks(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _strip_marks(value: Any) -> Any:
-    """The same value without cache marks. Arguments of calls are left alone: what a model wrote
-    may have any name."""
+    """Remove cache marks from a value. Arguments of calls are unchanged: a model may use any
+    name."""
     match value:
         case dict():
             return {

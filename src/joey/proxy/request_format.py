@@ -1,6 +1,6 @@
 """Format of recorded requests: the fields of their bodies, and the sections of system prompts.
 
-Counted over all requests of a report. It knows nothing of the book.
+Counted over all requests of a report, independently of the book.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FieldCounter:
             self._counts[path] = self._counts.get(path, 0) + 1
 
     def list_fields(self) -> list[FieldStatistics]:
-        """Those of every request first, then by name."""
+        """List the fields, those of every request first, then by name."""
         fields = [
             FieldStatistics(path, count / self._requests, tuple(self._values[path].values()))
             for path, count in self._counts.items()
@@ -88,7 +88,7 @@ class SectionSummary(Struct, frozen=True):
 
 
 class PromptSummary(Struct, frozen=True):
-    """The system prompt of the client with the most requests, as most of them had it."""
+    """The most common system prompt of the client with the most requests."""
 
     bytes: int = 0
     sections: tuple[SectionSummary, ...] = ()
@@ -107,7 +107,7 @@ class PromptCollector:
 
     @property
     def client(self) -> str:
-        """Whose prompt `summarize` describes."""
+        """The client whose prompt `summarize` describes."""
         by_client = self._by_client
         return max(by_client, key=lambda each: by_client[each].total(), default="")
 
@@ -130,7 +130,7 @@ def _summarize_sections(
 
 
 def _number_sections(texts: Sequence[str]) -> dict[tuple[str, int], tuple[str, int]]:
-    """Texts and sizes by heading, and by number among those with the same heading."""
+    """Map headings, numbered among equal ones, to texts and sizes."""
     found: dict[tuple[str, int], tuple[str, int]] = {}
     for section in split_sections(texts):
         number = 0

@@ -32,8 +32,8 @@ class Upstream(Struct, frozen=True):
     """Sent in place of the client's own key."""
 
     def join(self, target: bytes) -> bytes:
-        """The target of a request to it: the client's target after the path of the URL. `/v1` at
-        the end of one and the beginning of the other is the same one."""
+        """Return the target for this service: the client's target appended to the path of the URL.
+        If one ends and the other begins with `/v1`, it is included once."""
         base = self.address.path.rstrip("/").encode("ascii")
         path = target.partition(b"?")[0]
         if base.endswith(_VERSION_SEGMENT) and (path + b"/").startswith(_VERSION_SEGMENT + b"/"):
@@ -48,8 +48,8 @@ class Upstream(Struct, frozen=True):
         keeps_encoding: bool,
         proxy: HttpAddress | None = None,
     ) -> bytes:
-        """The head that is sent: the client's, with the named header fields changed. To a `proxy`
-        on the way it names the whole address, unless TLS hides it."""
+        """Build the head to send: the client's, with the given header fields changed. For a plain
+        HTTP `proxy`, it has the whole address."""
         authority = self.address.authority.encode("ascii")
         is_absolute = proxy is not None and not self.address.is_secure
         whole = (b"http://" + authority if is_absolute else b"") + self.join(target)
@@ -74,7 +74,8 @@ class Upstream(Struct, frozen=True):
 
 
 def make_upstream(url: str, option: str, key_header: tuple[str, str] | None = None) -> Upstream:
-    """Raises ConfigError naming the option when `url` is not the address of a service."""
+    """Make an upstream. Raises ConfigError, which names the option, if `url` is not the address of
+    a service."""
     address = parse_url(url, option)
     if "?" in address.path:
         raise ConfigError(f"The {option} is the beginning of URLs, so it has no query (?…).")
@@ -94,7 +95,7 @@ class Routes(Struct, frozen=True):
     """Reached as `/@NAME/…`."""
 
     def find(self, head: RequestHead, target: bytes) -> Route | None:
-        """None: there is no upstream of that name."""
+        """Find the upstream of a request; None if there is none of that name."""
         named = _NAMED_UPSTREAM_RE.match(target)
         if named is None:
             wire = _find_wire(head, target)

@@ -35,8 +35,8 @@ class ListenOptions(Struct, frozen=True):
 async def run_proxy_server(
     options: ListenOptions, routes: Routes, recorder: ExchangeRecorder
 ) -> AsyncIterator[str]:
-    """Serve until the end of the block; the URL that clients use as their base. Raises
-    ConfigError: the port is taken."""
+    """Serve until the end of the block; yields the URL that clients use as their base. Raises
+    ConfigError if the port is taken."""
     host = ALL_ADDRESSES if options.allow_remote else LOOPBACK
     loop = asyncio.get_running_loop()
     services = ProxyServices(
@@ -69,7 +69,7 @@ async def run_proxy_server(
 
 
 def _allow_many_files() -> None:
-    """Each exchange takes two sockets and a file."""
+    """Raise the limit of open files: each exchange needs two sockets and a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,9 +1,9 @@
 """Spool of exchanges that are under way: one file each, written before bytes are passed on.
 
-A process keeps its files in a directory of its own next to the book, and holds the lock in it as
-long as it lives, so others see whether it died. A file is a sequence of frames; each is written by
-one call of the system, so what was passed on is in the file even if the process is killed right
-after. It is not synced: a power cut may cost the last seconds.
+A process keeps its files in its own directory next to the book, and holds a lock in it as long as
+it lives, so others see whether it died. A file is a sequence of frames; each is written by one
+system call, so traffic that was passed on is in the file even if the process is killed right after.
+It is not synced: a power cut may lose the last seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FrameKind(IntEnum):
 
 
 class SpooledHead(Struct, frozen=True):
-    """Data of a `RESPONSE_HEAD` frame."""
+    """The content of a `RESPONSE_HEAD` frame."""
 
     status: int
     headers: tuple[Header, ...]
@@ -51,7 +51,7 @@ class SpooledHead(Struct, frozen=True):
 
 
 class SpooledEnd(Struct, frozen=True):
-    """Data of an `END` frame."""
+    """The content of an `END` frame."""
 
     state: ExchangeState
     error: str = ""
@@ -87,7 +87,7 @@ class SpoolDirectory:
         return SpoolFile(self.path / f"{number}{_SUFFIX}")
 
     def close(self) -> None:
-        """Files that are left belong to a dead process from now on."""
+        """Close the directory; remaining files then belong to a dead process."""
         if self._lock is not None:
             if not list_spool_files(self.path):
                 shutil.rmtree(self.path, ignore_errors=True)
@@ -104,7 +104,7 @@ class SpoolFile:
         self._file = create_file(path, PRIVATE_FILE_MODE)
 
     def write(self, kind: FrameKind, ms: float, data: bytes) -> None:
-        """Raises OSError: the disk is full; the frame may be there in part."""
+        """Write a frame. Raises OSError if the disk is full; the frame may then be incomplete."""
         pieces = [_FRAME.pack(len(data), kind, ms), data]
         written = os.writev(self._file.fileno(), pieces)
         rest = b"".join(pieces)[written:] if written < _FRAME.size + len(data) else b""
@@ -116,12 +116,12 @@ class SpoolFile:
 
 
 def list_spool_files(directory: Path) -> list[Path]:
-    """In the order of arrival."""
+    """List spool files in order of arrival."""
     return sorted(directory.glob(f"*{_SUFFIX}"), key=lambda path: (len(path.name), path.name))
 
 
 def lock_dead_directory(directory: Path) -> int | None:
-    """The lock of a process that died, or None if it lives. Raises OSError."""
+    """Return the lock of a process that died, or None if it lives. Raises OSError."""
     return try_lock_file(directory / _LOCK_FILE)
 
 
@@ -133,8 +133,8 @@ def remove_dead_directory(directory: Path, lock: int) -> None:
 def iter_frames(
     file: FileIO, kinds: frozenset[FrameKind] = frozenset(FrameKind)
 ) -> Iterator[Frame]:
-    """Frames of these kinds, from the beginning. Of a last one that was written in part, what is
-    there counts if it is part of a body. Raises OSError."""
+    """Iterate over frames of these kinds from the beginning. An incomplete last frame counts if it
+    is part of a body. Raises OSError."""
     offset, file_size = 0, os.fstat(file.fileno()).st_size
     while len(header := os.pread(file.fileno(), _FRAME.size, offset)) == _FRAME.size:
         size, kind, ms = _FRAME.unpack(header)

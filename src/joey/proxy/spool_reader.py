@@ -33,7 +33,7 @@ class UnreadableSpoolError(Exception):
 
 
 class SpoolReader:
-    """Bodies are read from the file in pieces, and never whole."""
+    """Reads bodies from the file in pieces, never as a whole."""
 
     def __init__(self, path: Path) -> None:
         """Raises OSError or UnreadableSpoolError."""
@@ -61,7 +61,7 @@ class SpoolReader:
         return (frame.data for frame in iter_frames(self._file, _REQUEST_FRAMES))
 
     def iter_response(self) -> Iterator[bytes]:
-        """Without framing."""
+        """Iterate over the response without framing."""
         return (content for _, content in self._iter_content())
 
     def _read_exchange(self) -> Exchange:
@@ -121,7 +121,7 @@ class SpoolReader:
             yield frame.ms, b"".join(content)
 
     def _find_framing(self) -> BodyFraming | None:
-        """None: there is none to remove."""
+        """Find the framing to remove; None if there is none."""
         if self._head is None or not self._head.is_framed:
             return None
         start = ResponseStart(self._head.status, headers=self._head.headers)

@@ -28,14 +28,14 @@ class UpstreamReader(Protocol):
     def handle_upstream_data(self, data: bytes) -> None: ...
 
     def handle_upstream_end(self, error: Exception | None) -> None:
-        """No more bytes will come; `error`: the connection broke."""
+        """Handle the end of the stream; `error` means that the connection broke."""
 
     def set_client_reading(self, is_reading: bool) -> None:
-        """Backpressure: the service takes no more bytes for now, or takes them again."""
+        """Apply backpressure: pause or resume reading from the client."""
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """Ends once: `close` and the end of the connection are reported to nobody afterwards."""
+    """A connection that ends once: after that, `close` and its end are not reported."""
 
     def __init__(self, upstream: Upstream, reader: UpstreamReader) -> None:
         self.upstream = upstream
@@ -62,8 +62,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._end(exc)
 
     def _read_unread(self) -> None:
-        """A service that refuses a large request answers and closes. asyncio then fails to send,
-        and would drop what came before: the answer."""
+        """Read what arrived before an error. A service that rejects a large request answers and
+        closes; asyncio then fails to send, and would drop the answer."""
         if self._transport is None or self._transport.get_extra_info("sslcontext") is not None:
             return
         descriptor = self._transport.get_extra_info("socket").fileno()
@@ -84,7 +84,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def send_end(self) -> bool:
-        """Tell the service that the client has sent everything; whether that is possible."""
+        """Tell the service that the client has sent everything; False if that is not possible."""
         if self._transport is None or not self._transport.can_write_eof():
             return False
         self._transport.write_eof()
@@ -98,8 +98,8 @@ class UpstreamConnection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def close(self) -> None:
-        """End the request now. Bytes that the service does not take at once are dropped: nobody
-        waits for the response any more."""
+        """End the request now. Unsent bytes are dropped: no client waits for the response any
+        more."""
         self._reader = None
         transport, self._transport = self._transport, None
         if transport is None:
@@ -115,17 +115,17 @@ class UpstreamConnection(asyncio.Protocol):
 
 
 class UpstreamConnector:
-    """Opens connections, through the proxy that the environment names if there is one."""
+    """Opens connections, through the environment's proxy if there is one."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
 
     def find_proxy(self, upstream: Upstream) -> HttpAddress | None:
-        """Raises ConfigError: the environment names a proxy that is not supported."""
+        """Find the proxy. Raises ConfigError if the environment names one that is not supported."""
         return find_proxy(upstream.address, self._environ)
 
     async def connect(self, upstream: Upstream, reader: UpstreamReader) -> UpstreamConnection:
-        """Raises UserError, whose text names the address and says what to do."""
+        """Connect. Raises UserError, whose text names the address and says what to do."""
         target = structs.replace(upstream.address, path="/", credentials=None)
         proxy = self.find_proxy(upstream)
         opened = await connect(target, proxy, lambda: self._tls_context, CONNECT_TIMEOUT_S)

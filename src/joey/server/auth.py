@@ -30,7 +30,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Token:
-    """Compared in a time that says nothing about it."""
+    """A token, compared in constant time."""
 
     def __init__(self, value: str) -> None:
         self.value = value
@@ -43,8 +43,8 @@ class Token:
 
 
 class LoginCode:
-    """A code that logs one browser in, so that links and the browser's history hold no lasting
-    secret. Once it was used, there is another one."""
+    """A code that logs one browser in, so that links and the browser's history contain no lasting
+    secret. After each use, there is a new one."""
 
     def __init__(self) -> None:
         self.value = secrets.token_urlsafe(_CODE_BYTES)
@@ -64,8 +64,8 @@ class LoginCode:
 
 
 def load_or_create_token(home: Path, env: Mapping[str, str], file: Path | None = None) -> Token:
-    """The token from the environment, from a file, or kept from an earlier start; else a new one.
-    Raises ConfigError."""
+    """Load the token from the environment, a file or an earlier start, or create one. Raises
+    ConfigError."""
     if value := env.get(TOKEN_ENV_VAR, "").strip():
         return _parse_token(value, TOKEN_ENV_VAR)
     if file is not None:
@@ -107,7 +107,7 @@ def _write_token_file(file: Path, token: str) -> None:
 
 
 class OriginPolicy(Struct, frozen=True):
-    """Which addresses and pages are expected."""
+    """The expected addresses and pages."""
 
     allowed_hosts: frozenset[str]
     """As in the header: name or address, and the port unless it is the usual one."""
@@ -118,7 +118,7 @@ class OriginPolicy(Struct, frozen=True):
     """Beyond loopback a client may come by any address; rebinding needs a name."""
 
     def find_refusal_reason(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-        """Why a request is not let in; None when it is."""
+        """Return why a request is rejected, or None."""
         found: dict[bytes, list[str]] = {b"host": [], b"origin": []}
         for name, value in headers:
             if name in found:
@@ -138,7 +138,7 @@ class OriginPolicy(Struct, frozen=True):
 def build_origin_policy(
     host: str, port: int, *, tls: bool, origins: Iterable[str] = (), any_address: bool = False
 ) -> OriginPolicy:
-    """Raises ConfigError when an origin is not one."""
+    """Build the policy. Raises ConfigError if an origin is invalid."""
     usual = 443 if tls else 80
     names = {*LOOPBACK_HOSTS, f"[{host}]" if ":" in host else host}
     hosts = {f"{name}:{port}".lower() for name in names}
@@ -167,7 +167,7 @@ def _is_ip_address(host: str) -> bool:
 
 
 def extract_token(headers: Mapping[str, str], subprotocols: Iterable[str]) -> str | None:
-    """The token that came with a request, by either of the two ways."""
+    """Extract the token of a request, sent in either of the two ways."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and value.strip():
         return value.strip()

@@ -4,11 +4,11 @@ A feed folds the events of its task once and encodes each frame once for all cli
 are sent about every 50 milliseconds, and long ones less often, so that the bytes sent grow with
 time and not with the square of the text.
 
-Responses are always sent; a client that does not take them is not read from. Events are dropped
-when too many pile up: the client is told to subscribe again from where it was (`resync`), gets no
-more events of those tasks until it does, and is disconnected if it does not even read that. A task
-subscribed to from an earlier number is replayed at the pace of the client; last come the rows that
-still grow, as they are then.
+Responses are always sent; while a client does not read them, its commands are not read either.
+Events are dropped when too many pile up: the client is told to subscribe again from its last
+position (`resync`), gets no more events of those tasks until it does, and is disconnected if it
+does not even read that. A task subscribed to from an earlier number is replayed at the client's
+pace, and ends with the current state of growing rows.
 """
 
 from __future__ import annotations
@@ -42,16 +42,18 @@ class Broadcast:
 
     @cached_property
     def json_bytes(self) -> bytes:
-        """JSON."""
+        """The frame as JSON."""
         return encode_frame(self.frame)
 
     @cached_property
     def packet(self) -> bytes:
-        """As it travels: a server's frames are not masked, so they are the same for everybody."""
+        """The frame as sent: a server's frames are not masked, so they are the same for all
+        clients."""
         return encode_text_packet(self.json_bytes)
 
     def merge_earlier(self, unsent: Broadcast | None) -> Broadcast:
-        """The same look of a row; it is still new to a client that was not sent an earlier one."""
+        """Merge an earlier frame of the same row; it is still new to a client that was not sent the
+        earlier one."""
         match unsent, self.frame.payload:
             case Broadcast(frame=EventFrame(payload=MessagePayload(action="created"))), payload:
                 created = structs.replace(payload, action="created")
@@ -89,28 +91,29 @@ class TaskFeed:
 
     @property
     def seq(self) -> int:
-        """The last record that was told."""
+        """The last published record."""
         return self._encoder.last_seq
 
     def start(self, on_end: Callable[[], None]) -> None:
-        """Tell from now on; `on_end` is called when the task was closed and all is told."""
+        """Start publishing; `on_end` is called when the task was closed and everything is
+        published."""
         self._reader_task = asyncio.create_task(
             self._read_events(), name=f"joey-feed-{self.task.id}"
         )
         self._reader_task.add_done_callback(lambda _: on_end())
 
     async def close(self) -> None:
-        """Tell what is left and stop. The task must have been closed before."""
+        """Publish the rest and stop. The task must have been closed before."""
         if self._reader_task is not None:
             await self._reader_task
         self._subscription.close()
 
     def find_index_after(self, seq: int, part: int | None = None) -> int:
-        """The position in `frames` of the first one after a record, or after a part of it."""
+        """Find the index of the first frame after a record, or after a part of it."""
         return _find_index_after(self._frame_seqs, seq, part)
 
     def build_partial_frames(self) -> Sequence[EventFrame]:
-        """The rows that still grow, as they look now."""
+        """Build frames of the growing rows in their current state."""
         return self._encoder.encode_open_rows()
 
     async def _read_events(self) -> None:
@@ -170,7 +173,7 @@ TRY_AGAIN_LATER_CLOSE_CODE = 1013
 
 
 class ClientTransport(Protocol):
-    """The way to the client."""
+    """The connection to the client."""
 
     @property
     def can_write(self) -> bool: ...
@@ -181,7 +184,7 @@ class ClientTransport(Protocol):
 
 
 class StoredTaskFrames(Struct, frozen=True):
-    """A task that is not open here, as its journal tells it."""
+    """Frames of a task that is not open here, from its journal."""
 
     frames: Sequence[EventFrame]
     frame_seqs: Sequence[int]
@@ -204,7 +207,7 @@ ReplaySource = TaskFeed | StoredTaskFrames
 
 
 class _ReplayCursor:
-    """How far a task has been read back."""
+    """The position of a replay."""
 
     def __init__(self, source: ReplaySource, first: int) -> None:
         self.source = source
@@ -249,10 +252,10 @@ class SendQueue:
         self._has_capacity.set()
         self._drain_timer: asyncio.TimerHandle | None = None
 
-    # What is put in ---------------------------------------------------------------------------
+    # Adding frames ---------------------------------------------------------------------------
 
     def send_event(self, broadcast: Broadcast) -> None:
-        """An event for everybody."""
+        """Queue an event."""
         task_id = broadcast.frame.task_id
         if task_id in self._muted_task_ids or task_id in self._replay_cursors:
             return
@@ -286,7 +289,7 @@ class SendQueue:
     def send_response(
         self, response: ResponseFrame, replay: tuple[ReplaySource, str, int] | None = None
     ) -> None:
-        """The answer to a command; then, when asked for, a task from an earlier frame on."""
+        """Queue the response to a command, then, if requested, a task from an earlier frame on."""
         packet = encode_text_packet(encode_frame(response))
         started = None
         if replay is not None:
@@ -300,7 +303,7 @@ class SendQueue:
         self.flush()
 
     async def wait_for_capacity(self) -> None:
-        """Return when the client has taken enough of what it asked for."""
+        """Wait until the client has read enough of its responses."""
         await self._has_capacity.wait()
 
     def close(self) -> None:
@@ -310,7 +313,7 @@ class SendQueue:
         if self._drain_timer is not None:
             self._drain_timer.cancel()
 
-    # What is taken out ------------------------------------------------------------------------
+    # Taking frames ------------------------------------------------------------------------
 
     def flush(self) -> None:
         while self._transport.can_write:
@@ -320,7 +323,7 @@ class SendQueue:
                 break
         if self._queue:
             return
-        # What belongs to no task cannot be subscribed to: it is heard again from here on.
+        # Events without a task cannot be subscribed to: they are sent again from here on.
         self._muted_task_ids.discard(None)
         if self._drain_timer is not None:
             self._drain_timer.cancel()
@@ -351,7 +354,7 @@ class SendQueue:
         return False
 
     def _finish_replay(self, task_id: str, cursor: _ReplayCursor) -> None:
-        """From here on live; a task that was opened while it was read back goes on from there."""
+        """Finish a replay and continue live, also if the task was opened meanwhile."""
         live = self._find_source(task_id)
         if live is None or live is cursor.source:
             del self._replay_cursors[task_id]

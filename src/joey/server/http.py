@@ -1,6 +1,6 @@
 """The HTTP application: routes, security middleware, the web page, health, metrics, schema.
 
-No HTTP request changes anything, so no page elsewhere can make a browser change something. The web
+No HTTP request changes anything, so other web pages cannot misuse a browser for changes. The web
 page is public: it shows nothing without the token, which is in the fragment of its address and thus
 never sent with a request.
 """
@@ -45,7 +45,7 @@ def make_application(connections: Connections, origin_policy: OriginPolicy) -> A
 
 
 class SecurityMiddleware:
-    """Lets in what the origin policy lets in, and puts the safe headers on everything."""
+    """Applies the origin policy, and adds security headers to every response."""
 
     def __init__(
         self, application: ASGIApp, origin_policy: OriginPolicy, connections: Connections
@@ -132,7 +132,7 @@ class HttpEndpoints:
         return Response(data, media_type=kind, headers={"cache-control": "no-cache"})
 
     def get_health(self, request: Request) -> Response:
-        """Anybody may know that it is alive; how busy it is, only who has the token."""
+        """Report health to everyone, and load only to clients with the token."""
         status: dict[str, object] = {
             "status": "ok" if self._hub.is_ready else "stopping",
             "version": __version__,
@@ -159,7 +159,7 @@ class HttpEndpoints:
 
 
 def has_web_page() -> bool:
-    """Whether the page was built into this copy."""
+    """Whether this copy includes the web page."""
     return _read_asset("index.html") is not None
 
 
@@ -169,7 +169,7 @@ def _encode_wire_schema() -> bytes:
 
 
 def _read_asset(path: str) -> bytes | None:
-    """A file of the page, which came with this package. Steps go down only."""
+    """Read a file of the page, included in this package. The path cannot leave its directory."""
     resource: Traversable = files("joey.server") / "web"
     for step in path.split("/"):
         if step in ("", ".", "..") or "\\" in step or "\0" in step:

@@ -1,7 +1,7 @@
 """The hub of the server: one engine, one feed per open task, and all listeners.
 
-Front ends of every kind give it commands with `execute` or `dispatch` and subscribe with
-`add_listener`. It knows no sockets. `ServerCounters` holds its metrics.
+Front ends of every kind send it commands with `execute` or `dispatch` and subscribe with
+`add_listener`. It is independent of sockets. `ServerCounters` holds its metrics.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ServerHub:
     # Listening --------------------------------------------------------------------------------
 
     def add_listener(self, listener: BroadcastCallback) -> None:
-        """From now on `listener` hears every event of every task; it must not wait."""
+        """Add a listener for every event of every task from now on; it must not block."""
         self._listeners.add(listener)
 
     def remove_listener(self, listener: BroadcastCallback) -> None:
@@ -78,7 +78,7 @@ class ServerHub:
             listener(broadcast_event)
 
     def announce(self, name: str, payload: Struct, task_id: str | None = None) -> None:
-        """An event that is not of a task's journal."""
+        """Announce an event that is not in a task's journal."""
         self.broadcast(
             Broadcast(EventFrame(event_name=name, task_id=task_id, payload=payload, seq=0))
         )
@@ -95,7 +95,7 @@ class ServerHub:
     async def execute(
         self, command: ParsedCommand, schedule_replay: ReplayScheduler | None = None
     ) -> ResponseFrame:
-        """Run a command that came over the wire; whatever happens, there is a response."""
+        """Run a command from a client; there is a response in any case."""
         name, request_id = command.spec.name, command.request_id
         try:
             call = CommandCall(command.task_id, command.arguments, schedule_replay)
@@ -117,7 +117,7 @@ class ServerHub:
         return build_failure(request_id, name, code, message)
 
     async def dispatch(self, name: str, call: AnyCall) -> Struct:
-        """The data of a command's response. Raises CommandError, JoeyError."""
+        """Run a command and return the data of its response. Raises CommandError, JoeyError."""
         if not self.is_ready and name not in ("isReady", "ping"):
             raise CommandError(ErrorCode.API_NOT_READY, "The server is shutting down.")
         return await HANDLERS[name](self, call) or Done()
@@ -140,15 +140,14 @@ class ServerHub:
         queue: bool = False,
         options: TaskOptions | None = None,
     ) -> Task:
-        """A task at work again, opened from disk when it is not open here. It stays with the
-        folder, the model, the address and the settings that it had, unless `options` say otherwise.
-        """
+        """Resume a task, opened from disk if needed. It keeps its directory, model, address and
+        settings unless `options` say otherwise."""
         task = await self.engine.resume(task_id, text, images=images, queue=queue, options=options)
         self.adopt_task(task)
         return task
 
     async def load_task(self, task_id: str) -> Task:
-        """A task as it was left, not set to work; others may have it again after a while."""
+        """Load a task without running it; after a while it is released for other processes."""
         task = await self.engine.open(task_id)
         self._ensure_feed(task)
         return task
@@ -156,14 +155,14 @@ class ServerHub:
     async def fork_task(
         self, task_id: str, row_ts: int | None, *, keep: bool, options: TaskOptions
     ) -> Task:
-        """A new task, at rest, with the history of another."""
+        """Create a task at rest with the history of another."""
         task = await self.engine.fork(task_id, row_ts, keep=keep, options=options)
         self.adopt_task(task)
         self.announce("taskCreated", build_created_payload(task.recorder.projection), task.id)
         return task
 
     def adopt_task(self, task: Task) -> None:
-        """Make it the current task, and tell listeners of its events from its beginning."""
+        """Make it the current task, and announce its events from its beginning."""
         if task.id in self._focus_order:
             self._focus_order.remove(task.id)
         self._focus_order.append(task.id)
@@ -177,7 +176,7 @@ class ServerHub:
             self._schedule_idle_check(task)
 
     def _remove_feed(self, task: Task) -> None:
-        """The task was closed, and its last event is told."""
+        """Remove the feed of a closed task after its last event."""
         feed = self._feeds.get(task.id)
         if feed is not None and feed.task is task:
             del self._feeds[task.id]
@@ -186,14 +185,14 @@ class ServerHub:
 
     @property
     def current_task(self) -> Task | None:
-        """The open task that was started or resumed last. While it waits for subtasks, one of
-        them: one that asks, else one that works."""
+        """The open task that was started or resumed last. While it waits for subtasks, one of them:
+        one with a question, else a running one."""
         opened = [
             task
             for each in reversed(self._focus_order)
             if (task := self.engine.find_open_task(each))
         ]
-        # A subtask that has returned is over, though its parent still waits for others.
+        # A subtask that has returned has ended, although its parent still waits for others.
         focused = next(
             (task for task in opened if _is_working(task) or not task.has_waiting_parent), None
         )
@@ -203,7 +202,7 @@ class ServerHub:
         return next((task for task in working if task.pending is not None), working[0])
 
     def _iter_working_tasks(self, task: Task) -> Iterator[Task]:
-        """Those in a tree that do not wait for others."""
+        """Iterate over the tasks of a tree that do not wait for others."""
         found = [self.engine.find_open_task(child_id) for child_id in task.pending_subtasks]
         below = [child for child in found if child is not None and _is_working(child)]
         if not below:
@@ -212,7 +211,7 @@ class ServerHub:
             yield from self._iter_working_tasks(child)
 
     def resolve_task_id(self, call: AnyCall) -> str:
-        """The task that a command is about: the one it names, else the current one."""
+        """Resolve the task of a command: the one it names, else the current one."""
         if call.task_id is not None:
             return call.task_id
         if self.current_task is None:
@@ -220,17 +219,17 @@ class ServerHub:
         return self.current_task.id
 
     def find_open_task(self, call: AnyCall) -> Task | None:
-        """The task that a command is about, when it is open here."""
+        """Find the task of a command if it is open here."""
         return self.engine.find_open_task(self.resolve_task_id(call))
 
     def find_open_or_current_task(self, call: AnyCall) -> Task | None:
-        """The named task, when it is open here; without a name, the current one, if any."""
+        """Find the named task if it is open here; without a name, the current one, if any."""
         if call.task_id is None:
             return self.current_task
         return self.engine.find_open_task(call.task_id)
 
     async def find_replay_source(self, task_id: str) -> ReplaySource:
-        """The frames of a task, open or not. Raises TaskNotFoundError, StoreError."""
+        """Find the frames of a task, open or not. Raises TaskNotFoundError, StoreError."""
         if feed := self._feeds.get(task_id):
             return feed
         stored = await asyncio.to_thread(self._read_stored_task, task_id)
@@ -248,7 +247,7 @@ class ServerHub:
         return StoredTaskFrames(frames, seqs, encoder.last_seq)
 
     async def release_task(self, task: Task) -> None:
-        """Stop a task and let go of it; its last events are told."""
+        """Stop and release a task after publishing its last events."""
         if task.id in self._focus_order:
             self._focus_order.remove(task.id)
         await self.engine.release(task)
@@ -281,7 +280,7 @@ class ServerHub:
             self._schedule_idle_check(task)
 
     async def close(self) -> None:
-        """Stop all tasks so that they can be resumed, and tell their last events."""
+        """Stop all tasks so that they can be resumed, and publish their last events."""
         self.is_ready = False
         self._focus_order.clear()
         await self.engine.close()
@@ -290,7 +289,7 @@ class ServerHub:
 
 
 def _is_working(task: Task) -> bool:
-    """A task that is over may still be saving its last words."""
+    """Whether a task is working, which includes saving its last messages."""
     return task.is_running and task.state not in IDLE_STATES
 
 
@@ -304,7 +303,7 @@ class ServerCounters:
         self.accepted_count = 0
 
     def render_metrics(self, **gauges: int) -> str:
-        """In the text format of Prometheus."""
+        """Render the metrics in the text format of Prometheus."""
         metrics = [
             ("events_total", "counter", self.event_count),
             ("resyncs_total", "counter", self.resync_count),

@@ -1,9 +1,9 @@
 """The IPC server: clients of Roo's IPC socket control this server unchanged.
 
-`joey serve` enters `serve_ipc`; nothing else knows of this module and `ipc_protocol`. Whoever can
-open the socket file may give commands, so it belongs to its owner alone. There are no request ids
-and no replies: failures are written to the log. Events go to all clients; a client that does not
-read them is disconnected.
+`joey serve` enters `serve_ipc`; nothing else knows of this module and `ipc_protocol`. Any process
+that can open the socket file may send commands, so only its owner can open it. There are no request
+ids and no replies: failures are written to the log. Events go to all clients; a client that does
+not read them is disconnected.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ DEFAULT_TASK_CONFIGURATION = {"consecutiveMistakeLimit": 0}
 async def serve_ipc(
     hub: ServerHub, place: Path | str | None, *, announces_task: bool = False
 ) -> AsyncIterator[None]:
-    """Listen at `place`, or where the environment says, while inside; without either nothing is
-    done. With `announces_task`, a client that connects late is told of the task that is running.
-    Raises ConfigError: the socket cannot be made there."""
+    """Listen at `place`, or the environment's path, inside the block; without either, do nothing.
+    With `announces_task`, a client that connects late is told of the running task. Raises
+    ConfigError if the socket cannot be created."""
     if not (place := place or os.environ.get(SOCKET_VARIABLE)):
         yield
         return
@@ -79,7 +79,7 @@ class IpcClients:
         self._connection_tasks: set[asyncio.Task[None]] = set()
 
     def handle(self, broadcast: Broadcast) -> None:
-        """Tell everybody what Roo's clients know of."""
+        """Send an event to all clients, if Roo's protocol has it."""
         frame = broadcast.frame
         if self._client_writers and frame.task_id is not None:
             payload = msgspec.to_builtins(frame.payload)
@@ -88,7 +88,8 @@ class IpcClients:
         self._send_focus_change()
 
     def _send_focus_change(self) -> None:
-        """A task was opened, resumed or closed: another may be the current one now."""
+        """Send a change of focus: a task was opened, resumed or closed, so that another may be
+        current."""
         current = self._hub.current_task
         before, now = self._focused_task_id, current.id if current is not None else None
         self._focused_task_id = now
@@ -145,7 +146,7 @@ class IpcClients:
             writer.close()
 
     async def close(self) -> None:
-        """Send what is left, and cut who does not read it."""
+        """Send the rest, and disconnect clients that do not read."""
         writers = list(self._client_writers.values())
         for writer in writers:
             writer.close()
@@ -154,7 +155,7 @@ class IpcClients:
         for writer in writers:
             writer.transport.abort()
 
-    # What a client says
+    # Messages of clients
 
     async def _handle_frame(self, client_id: str, frame: bytes) -> None:
         try:
@@ -196,14 +197,15 @@ class IpcClients:
     async def _dispatch(
         self, name: str, task_id: str | UnsetType = UNSET, **arguments: object
     ) -> Any:
-        """The data of a command of the WebSocket API; without an id, of the current task."""
+        """Run a command of the WebSocket API and return its data; without an id, for the current
+        task."""
         checked = msgspec.convert(arguments, COMMANDS[name].arguments_type)
         call = CommandCall(None if task_id is UNSET else task_id, checked)
         return await self._hub.dispatch(name, call)
 
 
 def _encode_model(info: ModelInfo) -> dict[str, Any]:
-    """A model in Roo's words."""
+    """Encode a model in Roo's format."""
     encoded: dict[str, Any] = {
         "contextWindow": info.context_window,
         "maxTokens": info.max_output_tokens,
@@ -240,8 +242,8 @@ is empty where the command fails."""
 
 
 def bind_socket(path: Path) -> tuple[socket.socket, int]:
-    """A socket at `path` for its owner alone, and the number of its file. Nobody can connect before
-    it listens. Raises ConfigError: the socket cannot be made there."""
+    """Bind a socket at `path` for its owner only; return it with its inode. No client can connect
+    before it listens. Raises ConfigError if the socket cannot be created."""
     try:
         make_private_directory(path.parent)
         mode = path.parent.stat().st_mode
@@ -263,7 +265,7 @@ def bind_socket(path: Path) -> tuple[socket.socket, int]:
 
 
 def _remove_stale_socket(path: Path) -> None:
-    """Remove what a server left that is no more; a live one keeps its place."""
+    """Remove the socket of a dead server; a live one stays."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -281,7 +283,7 @@ def _remove_stale_socket(path: Path) -> None:
 
 
 def _remove_socket(path: Path, inode: int) -> None:
-    """Remove our socket file, unless it is not ours any more."""
+    """Remove our socket file, unless it was replaced."""
     with suppress(FileNotFoundError):  # newer versions of asyncio do it themselves
         if path.lstat().st_ino == inode:
             path.unlink()

@@ -22,18 +22,18 @@ MAX_FRAME_BYTES = 32 * 1024 * 1024
 
 
 class FrameTooLargeError(Exception):
-    """More came than any frame may hold."""
+    """More data arrived than a frame may have."""
 
 
 class IpcFrameParser:
-    """Bytes in, frames out, however the bytes were cut."""
+    """Bytes in, frames out, for any split of the bytes."""
 
     def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
         self._max_bytes = limit
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that these bytes complete. Raises FrameTooLargeError."""
+        """Add bytes and return the completed frames. Raises FrameTooLargeError."""
         *ends, rest = data.split(FORM_FEED)
         frames = []
         for end in ends:
@@ -49,7 +49,7 @@ class IpcFrameParser:
             raise FrameTooLargeError(f"a frame is larger than {self._max_bytes} bytes")
 
 
-# What clients say -----------------------------------------------------------------------------
+# Messages of clients -----------------------------------------------------------------------------
 
 
 class _IpcCommand(Struct, frozen=True, tag_field="commandName"):
@@ -134,18 +134,19 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def decode_command(frame: bytes) -> IpcCommand:
-    """Raises ValueError, with the reason, for whatever is no command."""
+    """Decode a command. Raises ValueError with the reason if it is invalid."""
     try:
         return _decode_envelope(frame).data.data
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
 
-# What we say ----------------------------------------------------------------------------------
+# Messages to clients
+# ----------------------------------------------------------------------------------
 
 
 def encode_ack(client_id: str, pid: int, ppid: int) -> bytes:
-    """The first frame that a client gets."""
+    """Encode the first frame for a client."""
     data = {"clientId": client_id, "pid": pid, "ppid": ppid}
     return _encode_envelope({"type": "Ack", "origin": "server", "data": data})
 
@@ -209,7 +210,7 @@ _ROO_TOOL_NAMES = frozenset(
 def to_roo_events(
     name: str, task_id: str, payload: Mapping[str, Any]
 ) -> list[tuple[str, tuple[Any, ...]]]:
-    """What Roo's clients are told of one event of the WebSocket API: names and tuples."""
+    """Convert an event of the WebSocket API into Roo's events: names and tuples."""
     match name:
         case "message":
             return [(name, ({"taskId": task_id, **payload},))]
@@ -231,7 +232,7 @@ def to_roo_events(
                 (name, (task_id, _to_roo_tool_name(payload["toolName"]), str(payload["error"])))
             ]
         case "taskFailed":
-            # Roo has no other word for a run that ended without a result.
+            # Roo has no other event for a run that ended without a result.
             return [("taskAborted", (task_id,))]
         case _ if name in _TASK_ID_ONLY_EVENTS:
             return [(name, (task_id,))]

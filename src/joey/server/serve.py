@@ -49,7 +49,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 
 
 class RunningServer(Struct, frozen=True):
-    """A server that is up."""
+    """A running server."""
 
     host: str
     port: int
@@ -64,12 +64,12 @@ class RunningServer(Struct, frozen=True):
 
     @property
     def browser_url(self) -> str:
-        """For a browser: what follows the # stays in it, also in its history, so it works once."""
+        """The link for a browser. The part after # stays in its history, so it works only once."""
         return f"{self.base_url}/#code={self.connections.login_code.value}"
 
     @property
     def program_url(self) -> str:
-        """For the program that started the server: it may connect as often as it likes."""
+        """The link for the program that started the server, which may connect repeatedly."""
         return f"{self.base_url}/#token={self.connections.token.value}"
 
 
@@ -77,8 +77,8 @@ class RunningServer(Struct, frozen=True):
 async def run_server(
     hub: ServerHub, token: Token, options: ServeOptions
 ) -> AsyncIterator[RunningServer]:
-    """Listens while inside. Afterwards all tasks are stopped and everybody was told. Raises
-    ConfigError: the address is not allowed, not there, or taken."""
+    """Run the server inside the block. On exit, all tasks are stopped and all clients were told.
+    Raises ConfigError if the address is not allowed, does not exist, or is taken."""
     check_listen_options(options)
     tls = options.tls_cert is not None
     bound = _bind_socket(options)
@@ -127,7 +127,7 @@ async def run_server(
 
 
 class _UvicornServer(uvicorn.Server):
-    """Signals are for whoever runs us."""
+    """A server that leaves signals to its caller."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -170,9 +170,7 @@ def _bind_socket(options: ServeOptions) -> socket.socket:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(address)
             bound.setblocking(False)
-            bound.listen(
-                LISTEN_BACKLOG
-            )  # two that begin at once are both bound; one of them is told here
+            bound.listen(LISTEN_BACKLOG)  # if two start at once, both bind; one of them fails here
             return bound
         except BaseException:
             bound.close()
@@ -218,7 +216,7 @@ class JsonLogFormatter(logging.Formatter):
 def configure_logging(
     stream: TextIO, level: int, redactor: Callable[[str], str] = redact_secrets
 ) -> None:
-    """Everything that joey logs from here on; of its libraries only what went wrong."""
+    """Configure logging of all of joey; libraries only log errors."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLogFormatter(redactor))
     root = logging.getLogger()

@@ -1,8 +1,8 @@
 """WebSocket clients: each from its first frame to its last, within limits.
 
-uvicorn's own `send` encodes and frames a message for every client, and waits for the client to take
-it. `WebSocketProtocol` writes frames that were encoded once for all clients, and cuts a client that
-does not read in time without waiting for it.
+uvicorn's own `send` encodes and frames a message for every client, and waits for the client to read
+it. `WebSocketProtocol` writes frames that were encoded once for all clients, and disconnects a
+client that does not read in time without waiting for it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _connection_numbers = itertools.count(1)
 
 
 class Connections:
-    """Everybody who is connected."""
+    """All connected clients."""
 
     def __init__(self, hub: ServerHub, token: Token, limits: ConnectionLimits) -> None:
         self.hub = hub
@@ -53,7 +53,7 @@ class Connections:
         return len(self._open_connections)
 
     async def serve_websocket(self, websocket: WebSocket) -> None:
-        """A request for an upgrade that came by a known address from a known page."""
+        """Serve an upgrade request from an allowed address and page."""
         offered = extract_token(websocket.headers, websocket.scope["subprotocols"])
         if offered is not None and not self.token.matches(offered):
             self.hub.counters.refused_count += 1
@@ -84,7 +84,7 @@ class Connections:
             connection.close()
 
     def close(self) -> None:
-        """Say goodbye to everybody."""
+        """Say goodbye to all clients."""
         for connection in list(self._open_connections):
             connection.disconnect(GOING_AWAY_CLOSE_CODE, "the server stops")
 
@@ -152,7 +152,7 @@ class ClientConnection:
         return wire.parse_frame(text)
 
     async def _authenticate(self) -> bool:
-        """The first frame has to be the token."""
+        """Authenticate the client: the first frame must be the token."""
         try:
             async with asyncio.timeout(self._limits.auth_timeout_s):
                 frame = await self._receive_frame()
@@ -252,7 +252,7 @@ class ConnectionLimits(Struct, frozen=True):
 
 
 class RateLimiter:
-    """So many messages a second, more in a burst. Whoever sends faster is read more slowly."""
+    """Limits messages per second, with bursts. Faster clients are read more slowly."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         self._per_second = per_second
@@ -291,7 +291,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     async def send(self, message: Any) -> None:
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and self.close_sent:
-            # uvicorn would log a refusal as a defect of the application.
+            # uvicorn would log a rejection as an error of the application.
             self.handshake_complete = True
 
     def resume_writing(self) -> None:
@@ -311,7 +311,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.write(packet)
 
     def force_close(self, code: int, reason: str) -> None:
-        """Close without waiting for the client to read what is on its way."""
+        """Close without waiting for the client to read pending data."""
         if not self.is_closing:
             try:
                 self.conn.send_close(code, reason)
@@ -333,7 +333,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 class HandshakeProtocol(H11Protocol):
-    """HTTP, until it is upgraded: whoever says nothing is not kept."""
+    """HTTP until the upgrade; silent clients are disconnected."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

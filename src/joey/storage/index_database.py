@@ -1,17 +1,16 @@
 """Database of the task index: its SQLite file, kept in step with the task directories.
 
-The file is a cache: one that is damaged, or laid out by another version, is thrown away and made
-anew. Where it cannot be written (a read-only home, a full disk), a private temporary database
-that ends with the process takes its place, and is filled from the directories each time. Of two
-processes that open the file at once, the one that holds the lock on the home directory lays it
-out.
+The file is a cache: if it is damaged, or was created by another version, it is deleted and created
+again. If it is not writable (a read-only home, a full disk), a private temporary database replaces
+it for the process, and is filled from the directories each time. If two processes open the file at
+once, the one that holds the lock on the home directory creates it.
 
-A task directory is read again when the time, size or inode of the files it was described from has
-changed. Those are taken before the reading, so a change during it is seen the next time. Looking
-at every directory costs some microseconds each: up to `ALWAYS_SCAN_MAX_TASKS` tasks it is done for
-each answer. With more of them it is done when the last time is `FULL_SCAN_INTERVAL_S` ago; in
-between, the modification time of the directory of all tasks tells which have come and gone, joey's
-own processes report what they write, and tasks that are about to be shown are checked.
+A task directory is read again if the time, size or inode of its indexed files has changed. These
+are read first, so a change meanwhile is seen the next time. Checking a directory takes some
+microseconds: up to `ALWAYS_SCAN_MAX_TASKS` tasks, all are checked for each answer. With more, they
+are checked if the last time was `FULL_SCAN_INTERVAL_S` ago; in between, the modification time of
+the directory of all tasks shows which were added and removed, joey's own processes report what they
+write, and tasks that are about to be shown are checked.
 """
 
 from __future__ import annotations
@@ -83,14 +82,14 @@ are in `words` (null: none)."""
 
 
 class SchemaMismatchError(Exception):
-    """The file was written by another version of joey, or by something else."""
+    """The file was written by another version of joey, or by another program."""
 
 
 class IndexDatabase:
     """One connection, opened when it is first needed."""
 
     def __init__(self, home: Path, busy_timeout_s: float) -> None:
-        """`busy_timeout_s`: seconds to wait for another process that is just writing."""
+        """`busy_timeout_s` is the number of seconds to wait for another writer."""
         self.path = home / INDEX_FILE
         self.warnings: list[str] = []
         self._busy_timeout_s = busy_timeout_s
@@ -101,7 +100,8 @@ class IndexDatabase:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """Raises sqlite3.Error, OSError or SchemaMismatchError; `recover` says what to do then."""
+        """The connection. Raises sqlite3.Error, OSError or SchemaMismatchError; `recover` handles
+        these."""
         if self._connection is None:
             if self._is_temporary:
                 # Without a name SQLite keeps it in memory, or in an unlinked file if it is large.
@@ -117,8 +117,8 @@ class IndexDatabase:
             self._connection = None
 
     def recover(self, error: Exception) -> None:
-        """Do something about a failure, so that what failed can be tried again. Raises StoreError:
-        nothing is left to be tried."""
+        """Recover from a failure, so that the operation can be retried. Raises StoreError if
+        nothing is left to try."""
         self.close()
         if self._is_temporary:
             raise StoreError(f"the tasks cannot be indexed: {error}") from error
@@ -159,7 +159,7 @@ class IndexDatabase:
         return connection
 
     def _delete_file(self) -> None:
-        """Remove the file that was found damaged, unless somebody has replaced it meanwhile."""
+        """Delete the damaged file, unless another process has replaced it meanwhile."""
         try:
             with lock_directory(self.path.parent):
                 if self._inode in (0, self.path.stat().st_ino):
@@ -205,7 +205,7 @@ _log = logging.getLogger(__name__)
 
 
 class IndexedFingerprint(Struct, frozen=True, array_like=True):
-    """What the index remembers of a folder, to tell whether it has changed."""
+    """The indexed state of a directory, to detect changes."""
 
     row_id: int
     directory_name: str
@@ -218,7 +218,7 @@ FINGERPRINT_COLUMNS = "number, folder, own, mark, said"
 
 
 class IndexEntry(Struct, frozen=True):
-    """A task as it goes into the index."""
+    """A task's entry in the index."""
 
     directory_name: str
     metadata: TaskMetadata
@@ -247,13 +247,13 @@ class IndexSync(Struct):
             _log.info("another process is writing the index of tasks; it is read as it is")
 
     def refresh_changed(self, known: Iterable[IndexedFingerprint]) -> bool:
-        """Whether one of these folders has changed; then the index has what is in it now."""
+        """Refresh changed directories; return whether any of them has changed."""
         if stale := [row.directory_name for row in known if not self._is_current(row)]:
             self._index_directories(stale)
         return bool(stale)
 
     def index_conversations(self, where: str, values: Sequence[object]) -> None:
-        """Read the conversations of tasks whose words are not yet in the index."""
+        """Index the conversations of tasks whose text is not in the index yet."""
         sql = f"SELECT number, folder, said FROM tasks WHERE searched IS NOT said AND {where}"
         missing = self._connection.execute(sql, values).fetchall()
         done = 0
@@ -268,8 +268,8 @@ class IndexSync(Struct):
     def _read_conversations(
         self, rows: Sequence[tuple[int, str, str]]
     ) -> list[tuple[int, str, str]]:
-        """The conversations of the first of these tasks: as many as one transaction should hold,
-        so that others who want to write do not wait for long."""
+        """Read the conversations of the first of these tasks: as many as fit in one transaction, so
+        that other writers do not wait for long."""
         texts: list[tuple[int, str, str]] = []
         room = _MAX_BATCH_TEXT_CHARS
         for number, directory, said in rows:
@@ -300,7 +300,7 @@ class IndexSync(Struct):
         return bool(count <= ALWAYS_SCAN_MAX_TASKS)
 
     def _scan_all(self, now: int) -> None:
-        # What is known is read first: what is not in the listing after that is really gone.
+        # Known tasks are read first: those missing in the later listing are really gone.
         rows = self._connection.execute(f"SELECT {FINGERPRINT_COLUMNS} FROM tasks")
         known = {row[1]: IndexedFingerprint(*row) for row in rows}
         changed, names = self._read_tasks_mtime(), self._list_directory_names()
@@ -323,7 +323,7 @@ class IndexSync(Struct):
             self._write_scan_times(now, changed)
 
     def _index_directories(self, names: Iterable[str], expected: int = 0) -> None:
-        """Bring what these folders hold into the index."""
+        """Index the contents of these directories."""
         done = 0
         names = iter(names)
         while batch := list(islice(names, _BATCH_SIZE)):
@@ -383,7 +383,7 @@ class IndexSync(Struct):
 
 
 def upsert_entry(connection: sqlite3.Connection, row: IndexEntry) -> None:
-    """Within a transaction. What the words of a task were is looked at again."""
+    """Insert an entry, in a transaction. Earlier texts of the task are checked again."""
     task = row.metadata
     place = str(Path(task.workspace)) if task.workspace else ""
     updated = min(task.updated, _MAX_SQLITE_INTEGER)
@@ -400,7 +400,7 @@ def upsert_entry(connection: sqlite3.Connection, row: IndexEntry) -> None:
 
 
 def delete_entries(connection: sqlite3.Connection, directories: Iterable[str]) -> None:
-    """Within a transaction."""
+    """Delete entries, in a transaction."""
     for directory in directories:
         numbers = connection.execute("SELECT number FROM tasks WHERE folder = ?", (directory,))
         for (number,) in numbers.fetchall():
@@ -409,13 +409,13 @@ def delete_entries(connection: sqlite3.Connection, directories: Iterable[str]) -
 
 
 def fingerprint_task(path: str) -> tuple[str, str]:
-    """Fingerprints of what joey tells about a task in this folder, and of its conversation."""
+    """Return fingerprints of a directory's description of its task, and of the conversation."""
     mark = _fingerprint_file(f"{path}/{METADATA_FILE}")
     return mark, _fingerprint_file(f"{path}/{UI_HISTORY_FILE}")
 
 
 def _fingerprint_file(path: str) -> str:
-    """What tells a file from what it was before: empty when there is none."""
+    """Return the fingerprint of a file, which changes with it; empty if it does not exist."""
     try:
         # Making a Path would take longer than the look.
         found = os.stat(path)  # noqa: PTH116
@@ -425,6 +425,6 @@ def _fingerprint_file(path: str) -> str:
 
 
 def _fingerprint_directory(path: str) -> str:
-    """For a folder that is described by whatever there is in it."""
+    """Return the fingerprint of a directory that is described by all its files."""
     files = (METADATA_FILE, HISTORY_ITEM_FILE, JOURNAL_FILE, UI_HISTORY_FILE)
     return " ".join(map(_fingerprint_file, (path, *(f"{path}/{name}" for name in files))))

@@ -1,9 +1,9 @@
 """Text of the task index: searchable text of a conversation, queries, snippets.
 
-Scripts that put no space between words (Chinese, Japanese) are taken apart at every character
-with an invisible mark, in texts and in queries alike, and a run of them is searched as a phrase.
-Each part of a query is a word, a phrase or the beginning of a word: each is quoted, so nothing of
-it is understood as the syntax of SQLite's queries.
+Scripts without spaces between words (Chinese, Japanese) are split at every character with an
+invisible mark, both in texts and in queries, and a run of them is searched as a phrase. Each part
+of a query is a word, a phrase or the beginning of a word: each is quoted, so none of it is parsed
+as SQLite's query syntax.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 class _SearchableRow(Struct, frozen=True):
-    """What is searched of a row."""
+    """The searchable parts of a row."""
 
     text: str | None = None
     say: str | None = None
@@ -67,17 +67,17 @@ _rows_decoder = msgspec.json.Decoder(list[_SearchableRow])
 
 
 def build_match_expression(query: str) -> str | None:
-    """What SQLite is to match, in its own syntax: all of the words; None when there is none."""
+    """Build the expression that SQLite matches: all of the words; None if there is none."""
     return " ".join(_quote_terms(query)) or None
 
 
 def _quote_terms(query: str) -> list[str]:
-    """Each word and phrase, with a star if it may be only the beginning of one."""
+    """Quote each word and phrase, with a star if it is only a prefix."""
     return [f'"{text}"{"*" if is_prefix else ""}' for text, is_prefix in parse_query_terms(query)]
 
 
 def parse_query_terms(query: str) -> list[tuple[str, bool]]:
-    """Each word and phrase, and whether it may be only the beginning of one."""
+    """Parse each word and phrase, and whether it is only a prefix."""
     terms: list[tuple[str, bool]] = []
     for phrase, star, word in _QUERY_TERM_RE.findall(query):
         bare = (phrase or word.rstrip("*"))[:_MAX_TERM_CHARS].replace("\0", " ")
@@ -93,7 +93,7 @@ def insert_cjk_breaks(text: str) -> str:
 
 
 def build_snippet(text: str, query: str) -> str:
-    """The part of a text that shows the most of the words; empty if none is in it."""
+    """Build a snippet: the part of a text with most of the words; empty if none is in it."""
     wanted = " OR ".join(_quote_terms(query))
     # In pieces: SQLite takes minutes for a long text in which a word is repeated.
     pieces = [text[at : at + _PIECE_CHARS] for at in range(0, len(text), _PIECE_STEP_CHARS)]
@@ -110,7 +110,7 @@ def build_snippet(text: str, query: str) -> str:
 
 
 def read_conversation_text(directory: Path) -> str:
-    """The beginning of what was said in a task; empty when it cannot be read."""
+    """Read the beginning of a task's conversation; empty if it cannot be read."""
     try:
         return extract_conversation_text(
             read_regular_file(directory / UI_HISTORY_FILE, _MAX_READ_BYTES) or b""
@@ -121,7 +121,8 @@ def read_conversation_text(directory: Path) -> str:
 
 
 def extract_conversation_text(data: bytes) -> str:
-    """The beginning of what was said, from a UI history. Raises ValueError, RecursionError."""
+    """Extract the beginning of the conversation from a UI history. Raises ValueError,
+    RecursionError."""
     if len(data) >= _MAX_READ_BYTES:
         # The start of a row that is cut off: within a string the quotes would be escaped.
         data = data[:_MAX_READ_BYTES]
@@ -138,8 +139,8 @@ def extract_conversation_text(data: bytes) -> str:
 
 
 def to_storable_text(text: str) -> str:
-    """The text as it is kept: without what stands for highlights, and without half of a surrogate
-    pair, which is no UTF-8."""
+    """Return the text for storage: without highlight marks, and without lone surrogates, which are
+    not valid UTF-8."""
     clean = text.translate(_HIGHLIGHT_REMOVAL_TABLE)
     return insert_cjk_breaks(clean.encode("utf-8", "replace").decode("utf-8"))
 
@@ -168,7 +169,7 @@ def _iter_searchable_texts(rows: Iterable[_SearchableRow]) -> Iterator[str]:
 
 
 def _iter_strings(value: Any) -> Iterator[str]:
-    """Every text within a value that was JSON."""
+    """Iterate over every string within a JSON value."""
     match value:
         case str():
             yield value

@@ -1,13 +1,13 @@
 """Journal of a task: one JSON line per record, append-only.
 
 A record is written with one `write`, so it survives the death of the process as soon as `append`
-returns, and a power cut as soon as a `sync` begun later returns. A write that is interrupted
-leaves at most one line without its end, which was never acknowledged: it is cut when the journal
-is opened. Anything else that cannot be read is damage from outside; it is moved aside with all
-that follows it and reported. Nothing is thrown away in either case.
+returns, and a power cut as soon as a `sync` begun later returns. A write that is interrupted leaves
+at most one line without its end, which was never acknowledged: it is cut when the journal is
+opened. Anything else that cannot be read is external damage; it is moved aside with everything
+after it and reported. Nothing is deleted in either case.
 
-Loading a task replays its journal from the first record: that is fast enough, and leaves one way
-for a task to come back. The snapshots are for people, for Roo and for adoption.
+Loading a task replays its journal from the first record: that is fast enough, and is the only way
+to load a task. The snapshots are for users, for Roo and for adoption.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class _EventTag(Struct):
 
 
 class _RecordHeader(Struct):
-    """What every version's records have in common."""
+    """The fields that all versions of a record have."""
 
     seq: int
     event: _EventTag
 
 
 def encode_record(record: Record) -> bytes:
-    """The line of a record. Raises TaskStateError: its text is not valid Unicode, so that no file
-    or wire could carry it."""
+    """Encode the line of a record. Raises TaskStateError if its text is not valid Unicode, which no
+    file or connection could carry."""
     try:
         return _encoder.encode(record) + b"\n"
     except UnicodeEncodeError as error:
@@ -63,13 +63,14 @@ def encode_record(record: Record) -> bytes:
 
 @cache
 def _get_decoder() -> msgspec.json.Decoder[Record]:
-    """Made on need: a new task reads no journal, and it takes its time."""
+    """Return the decoder, created on demand: it is slow to create, and a new task reads no
+    journal."""
     return msgspec.json.Decoder(Record)
 
 
 def decode_journal(data: bytes) -> tuple[list[Record], int]:
-    """The records at the beginning of `data` that can be read, and how many bytes they take. Raises
-    StoreError: a whole line is of a kind that this version does not know."""
+    """Decode the readable records at the beginning of `data`; return them and their size in bytes.
+    Raises StoreError if a complete line is of a kind that this version does not know."""
     records: list[Record] = []
     decoder = _get_decoder()
     start, last = 0, 0
@@ -88,7 +89,7 @@ def decode_journal(data: bytes) -> tuple[list[Record], int]:
 
 
 def _raise_if_newer(line: memoryview, error: Exception) -> None:
-    """Raise if a line that was not understood is whole: then it is not damage to be cut off."""
+    """Raise if an unknown line is complete: then it is not damage to be cut off."""
     try:
         seen = msgspec.json.decode(line, type=_RecordHeader)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -124,7 +125,7 @@ class Journal:
 
     @classmethod
     def open(cls, directory: Path) -> tuple[Journal, list[Record]]:
-        """Read the journal, moving aside what cannot be read."""
+        """Open the journal, moving unreadable parts aside."""
         path = directory / JOURNAL_FILE
         with translate_storage_errors("could not open the journal", directory):
             if (data := read_regular_file(path)) is None:
@@ -137,20 +138,20 @@ class Journal:
 
     @classmethod
     def open_with_record(cls, directory: Path, record: Record) -> Journal:
-        """Go on with a journal of which this record is known to be all."""
+        """Open a journal that is known to contain only this record."""
         path = directory / JOURNAL_FILE
         with translate_storage_errors("could not open the journal", directory):
             return cls(path, [record], path.stat().st_size, create=False)
 
     @staticmethod
     def read_records(directory: Path) -> list[Record]:
-        """What can be read of the journal now, by somebody who does not own it."""
+        """Read the readable part of the journal without owning it."""
         with translate_storage_errors("could not read the journal", directory):
             return decode_journal(read_regular_file(directory / JOURNAL_FILE) or b"")[0]
 
     def append(self, record: Record) -> None:
-        """Write one line. Raises StoreError: the disk is full or gone. The journal is as it was
-        before."""
+        """Append one line. Raises StoreError if the disk is full or gone; then the journal is
+        unchanged."""
         self._check_usable()
         if record.seq <= self.last_seq:
             raise TaskStateError(f"record {record.seq} cannot follow record {self.last_seq}")
@@ -171,7 +172,7 @@ class Journal:
         self.last_seq = record.seq
 
     async def sync(self) -> None:
-        """Return when everything appended so far is on disk. Callers share the work."""
+        """Return when everything appended so far is on disk. Concurrent callers share the work."""
         from asyncio import create_task, shield
 
         target = self._size_bytes
@@ -194,7 +195,7 @@ class Journal:
         try:
             await to_thread(_sync_to_disk, copy, self._unsynced_directories)
         except OSError as error:
-            # The system forgets what it failed to write: a later sync would succeed and lie.
+            # The kernel forgets failed writes: a later sync would wrongly succeed.
             self._failure_reason = str(
                 build_storage_error("could not save the journal", self._directory, error)
             )

@@ -1,11 +1,10 @@
 """Conversion of Roo's histories: API messages, UI rows, their timestamps.
 
-Roo marks messages as hidden (condensed or truncated away) instead of removing them, and so do we:
-they come back when what hides them is rewound away. Calls and results are repaired when they are
-shown. When one of the two history files is lost, its content is made from the other one.
+Roo marks messages as hidden (condensed or truncated) instead of removing them, and so does joey:
+they become visible again when a rewind removes what hides them. Calls and results are repaired when
+they are shown. If one of the two history files is lost, its content is rebuilt from the other one.
 
-A rewind cuts both histories at one moment, so every message needs a time on the clock of the
-rows.
+A rewind cuts both histories at one moment, so every message needs a time on the clock of the rows.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ _INVALID_BLOCK_TYPES: dict[str, frozenset[type]] = {
 
 
 def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message]:
-    """All that was said, hidden or not. `deleted` are the places of messages that Cline has taken
-    out of sight for good."""
+    """Convert all messages, hidden or not. `deleted` are the indices of messages that Cline has
+    permanently hidden."""
     kept = [row for place, row in enumerate(rows) if place not in deleted] if deleted else rows
     found = [row for row in kept if isinstance(row, dict)]
     if len(found) < len(kept):
@@ -63,8 +62,8 @@ def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message
 
 
 def _clear_invalid_parents(messages: list[Message]) -> list[Message]:
-    """What hides a message always comes after it; anything else that a tag names hides nothing. So
-    the end of a history is always visible, whatever the file says."""
+    """Remove invalid references: what hides a message always comes after it. So the end of a
+    history is always visible."""
     if not any(message.condense_parent or message.truncation_parent for message in messages):
         return messages
     later: set[str] = set()
@@ -124,11 +123,11 @@ def _read_optional_text(row: dict[str, Any], key: str) -> str | UnsetType:
 
 
 def _read_source(value: Any) -> ReplySource | UnsetType:
-    """Rows that joey wrote name it."""
+    """Read the source, which rows written by joey name."""
     try:
         return UNSET if value is None else convert(value, ReplySource)
     except ValidationError:
-        return UNSET  # some other program's word
+        return UNSET  # another program's value
 
 
 def _replace_invalid_blocks(role: str, blocks: tuple[Block, ...]) -> Iterator[Block]:
@@ -213,7 +212,7 @@ def _convert_reasoning(raw: dict[str, Any]) -> UnsignedReasoningBlock:
 
 
 def iter_texts(messages: Iterable[Message], role: str) -> Iterator[str]:
-    """Every text that one side said, in order."""
+    """Iterate over every text of one side, in order."""
     for message in messages:
         if message.role == role:
             for block in get_blocks(message):
@@ -233,7 +232,7 @@ _BLOCK_CONVERTERS: dict[str, Callable[[dict[str, Any]], Block | None]] = {
     "reasoning": _convert_reasoning,
     "tool_use": _convert_tool_use,
     "tool_result": _convert_tool_result,
-    # Means something to the model that signed it and to nobody else.
+    # Only useful for the model that signed it.
     "thoughtSignature": lambda raw: None,
 }
 
@@ -254,8 +253,8 @@ _ENGINE_TEXT_RE = compile_regex(r"\[[^\n]*\] Result:|\[TASK RESUMPTION\]|\[ERROR
 
 
 def normalize_rows(raw: list[Any]) -> list[RooRow]:
-    """The rows with unique rising `ts`, nothing streaming any more, and without the loose ends
-    that Roo itself takes off before it goes on with a task."""
+    """Normalize rows: unique increasing `ts`, no streaming rows, and without the loose ends that
+    Roo itself removes before resuming a task."""
     rows = [row for row in raw if isinstance(row, dict) and row.get("type") in ("ask", "say")]
     if len(rows) < len(raw):
         _log.warning("%s entries of the UI history are no rows", len(raw) - len(rows))
@@ -263,8 +262,8 @@ def normalize_rows(raw: list[Any]) -> list[RooRow]:
 
 
 def to_roo_call_row(row: RooRow) -> RooRow:
-    """A call that the rules allowed, as one that was asked about and answered: Roo's chat shows few
-    calls that were not."""
+    """Convert a call that the rules allowed into one that was asked and answered: Roo's chat shows
+    few others."""
     if row.get("say") != RowKind.TOOL or row.get("approvalState") is None:
         return row
     tool, text = str(row.get("tool")), str(row.get("text") or "")
@@ -281,8 +280,8 @@ def to_roo_call_row(row: RooRow) -> RooRow:
 
 
 def pop_deleted_range(rows: list[RooRow]) -> range:
-    """The places of API messages that Cline no longer sends, after the latest row that tells. The
-    rows forget them: they are places in Cline's file, and mean nothing in any other."""
+    """Return the indices of API messages that Cline no longer sends, from the latest row that has
+    them, and remove them from the rows: they are only valid in Cline's file."""
     deleted = range(0)
     for place, row in enumerate(rows):
         if _DELETED_RANGE_KEY not in row:
@@ -295,7 +294,7 @@ def pop_deleted_range(rows: list[RooRow]) -> range:
 
 
 def build_messages_from_rows(rows: list[RooRow]) -> list[Any]:
-    """What the two sides said, as plain messages: the best there is without the API history."""
+    """Build plain messages of both sides: the best possible without the API history."""
     messages: list[Any] = []
     for place, row in enumerate(rows):
         if not (text := _extract_spoken_text(row)):
@@ -308,7 +307,7 @@ def build_messages_from_rows(rows: list[RooRow]) -> list[Any]:
 
 
 def build_rows_from_messages(messages: list[Message]) -> list[RooRow]:
-    """Rows for what was said and called: the best there is without the UI history."""
+    """Build rows for messages and calls: the best possible without the UI history."""
     rows: list[RooRow] = []
     for message in messages:
         for row in _derive_rows_from_message(message, first=not rows):
@@ -356,7 +355,7 @@ def _extract_spoken_text(row: RooRow) -> str:
 
 
 def _parse_json_text(row: RooRow) -> dict[str, Any]:
-    """The JSON object that some kinds of row carry as their text; empty if it is not one."""
+    """Parse the JSON object in the text of some kinds of rows; empty if it is not one."""
     try:
         value = json.loads(row.get("text") or "{}")
     except (TypeError, ValueError):
@@ -391,7 +390,7 @@ def _derive_rows_from_message(message: Message, first: bool) -> Iterator[RooRow]
 
 
 def _build_condense_or_truncation_row(message: Message) -> RooRow:
-    """The row that a rewind has to take away for what is hidden to come back."""
+    """Build the row whose removal by a rewind makes the hidden messages visible again."""
     if message.is_truncation_marker:
         truncation = {"truncationId": message.truncation_id or "", "messagesRemoved": 0}
         details: RooRow = {"contextTruncation": truncation | _UNKNOWN_CONTEXT_TOKENS}
@@ -403,8 +402,8 @@ def _build_condense_or_truncation_row(message: Message) -> RooRow:
 
 
 def _extract_user_texts(message: Message) -> Iterator[str]:
-    """What the user wrote, without the tags around it and without what the engine added. Where the
-    engine put results into the text (XML tasks), only tagged words are the user's."""
+    """Extract the user's text, without tags and additions of the engine. If the engine put results
+    into the text (XML tasks), only tagged text is the user's."""
     blocks = strip_environment_details(get_blocks(message))
     said = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
     mixed = any(_ENGINE_TEXT_RE.match(text) for text in said)
@@ -416,8 +415,8 @@ def _extract_user_texts(message: Message) -> Iterator[str]:
 
 
 def assign_message_timestamps(messages: list[Message], rows: list[RooRow]) -> list[Message]:
-    """The messages, each with a time: its own, or else that of the one before it. Where none has
-    one, or all are later than every row, times are made from the rows."""
+    """Give each message a time: its own, or that of the one before it. If none has one, or all are
+    later than every row, times are derived from the rows."""
     own = [message.ts for message in messages if isinstance(message.ts, int)]
     if len(own) == len(messages) and min(own) <= rows[-1]["ts"]:
         return messages
@@ -436,7 +435,8 @@ def assign_message_timestamps(messages: list[Message], rows: list[RooRow]) -> li
 def _derive_timestamps_from_requests(
     messages: list[Message], rows: list[RooRow]
 ) -> Iterator[tuple[Message, int]]:
-    """A request carries a message of the user; the reply ends before the next request."""
+    """Derive times: a request carries a user message, and the reply ends before the next
+    request."""
     end = rows[-1]["ts"]
     requests = [row["ts"] for row in rows if row.get("say") == RowKind.API_REQ_STARTED]
     number, before = -1, "assistant"

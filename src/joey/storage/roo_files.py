@@ -1,11 +1,11 @@
 """Lenient reader of task files written by Roo Code, Cline or an earlier joey.
 
-Every function answers with what could be read, or with nothing; what was skipped is logged.
+Every function returns what could be read, possibly nothing; skipped parts are logged.
 
-History items are what Roo and Cline remember of a task outside of its conversation. Since April
-2026 Roo keeps one beside each conversation. Before that they were all in one list: in the
-editor's own database, in Cline in a file, for the command line in its copy of that database. The
-protocol of an older task is told there and nowhere else.
+History items are what Roo and Cline store about a task outside of its conversation. Since April
+2026 Roo keeps one next to each conversation. Before that they were all in one list: in the editor's
+own database, in Cline in a file, for the command line in its copy of that database. Only they name
+the protocol of an older task.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class JsonArray(Struct, frozen=True):
 
 
 def read_json_array(directory: Path, name: str) -> JsonArray:
-    """The JSON array of that name; empty when there is nothing to be had.
+    """Read the JSON array of that name; empty if none can be read.
 
     Roo saves by writing `.<name>.new_…`, moving the old file to `.<name>.bak_…` and the new one
-    into its place; when that was cut short, one of the two is the best there is. Without a whole
-    file, the elements at the beginning of a broken one are taken."""
+    into its place; if that was interrupted, one of the two is the best version. Without a complete
+    file, the elements at the beginning of a truncated one are used.
+    """
     paths = [directory / name, *find_interrupted_saves(directory, name)]
     for path in paths:
         value = read_json_value(path)
@@ -61,19 +62,19 @@ def read_json_array(directory: Path, name: str) -> JsonArray:
 
 
 def find_interrupted_saves(directory: Path, name: str) -> list[Path]:
-    """What interrupted saves of a file have left beside it, the newest first."""
+    """Find files left by interrupted saves, the newest first."""
     paths = [*directory.glob(f".{name}.bak_*"), *directory.glob(f".{name}.new_*")]
     return sorted(paths, key=os.path.getmtime, reverse=True)
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; an empty one when it is missing or something else."""
+    """Read the JSON object in a file; empty if it is missing or something else."""
     value = read_json_value(path)
     return value if isinstance(value, dict) else {}
 
 
 def to_integer(value: Any) -> int | None:
-    """A count or a time as JavaScript may have written it; None for anything else."""
+    """Convert a count or a time as JavaScript may have written it; None for anything else."""
     if not isinstance(value, int | float) or not 0 <= value < _MAX_SAFE_INTEGER:
         return None
     return int(value)
@@ -85,9 +86,8 @@ def get_text(item: dict[str, Any], key: str) -> str:
 
 
 def decode_lenient_json(data: bytes) -> Any:
-    """JSON as JavaScript writes it, or as editors save it again: half of a surrogate pair, a
-    byte-order mark and UTF-16 are no errors. Raises ValueError, RecursionError: it is not JSON.
-    """
+    """Decode JSON leniently, as JavaScript writes it or editors save it: lone surrogates, a
+    byte-order mark and UTF-16 are accepted. Raises ValueError, RecursionError if it is not JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -97,11 +97,11 @@ def decode_lenient_json(data: bytes) -> Any:
 
 
 def _read_intact_elements(path: Path) -> list[Any]:
-    """The elements of a JSON array up to the first that is cut off or damaged."""
+    """Read the elements of a JSON array up to the first truncated or damaged one."""
     try:
         data = read_regular_file(path)
     except OSError:
-        return []  # told before, when the whole file was tried
+        return []  # logged before, when the whole file was tried
     text = decode_text(data or b"")
     place = _skip_whitespace(text, 0)
     elements: list[Any] = []
@@ -121,7 +121,7 @@ def _read_intact_elements(path: Path) -> list[Any]:
 
 
 def decode_text(data: bytes, errors: str = "replace") -> str:
-    """What is written in a file, whatever an editor has made of its encoding."""
+    """Decode the text of a file in any encoding that editors use."""
     encoding = "utf-16" if data.startswith(_UTF16_BOMS) else "utf-8-sig"
     return data.decode(encoding, errors)
 
@@ -132,7 +132,7 @@ def _skip_whitespace(text: str, place: int) -> int:
 
 
 def read_json_value(path: Path) -> Any:
-    """The JSON in a file; None when it is missing or cannot be read."""
+    """Read the JSON in a file; None if it is missing or cannot be read."""
     try:
         data = read_regular_file(path)
         return None if data is None else decode_lenient_json(data)
@@ -145,7 +145,8 @@ HistoryItem = dict[str, Any]
 
 
 def load_history_items(tasks: Path) -> dict[str, HistoryItem]:
-    """The items of a folder of tasks, by id, from every list there is; the surest list wins."""
+    """Load the history items of a task directory, by id, from all lists; the most reliable list
+    wins."""
     storage = tasks.parent
     lists = [
         _read_editor_task_history(storage.parent / "state.vscdb", storage.name),
@@ -162,12 +163,12 @@ def load_history_items(tasks: Path) -> dict[str, HistoryItem]:
 
 
 def load_history_item(directory: Path, listed: dict[str, HistoryItem]) -> HistoryItem:
-    """All that is known of one task."""
+    """Load the history item of one task."""
     return listed.get(directory.name, {}) | read_json_object(directory / HISTORY_ITEM_FILE)
 
 
 def parse_parent_and_children(item: HistoryItem) -> tuple[str | None, tuple[str, ...]]:
-    """The ids of the task above and of those below, in Roo's words or in joey's."""
+    """Parse the ids of parent and child tasks, with Roo's or joey's field names."""
     parent = get_text(item, "parentTaskId") or get_text(item, "parentId") or None
     children = item.get("childIds")
     named = children if isinstance(children, list) else []
@@ -175,7 +176,7 @@ def parse_parent_and_children(item: HistoryItem) -> tuple[str | None, tuple[str,
 
 
 def _read_editor_task_history(database: Path, extension: str) -> Any:
-    """What the editor keeps for an extension; its database is opened so that nothing is written."""
+    """Read an extension's data from the editor's database, opened read-only."""
     if not database.is_file():
         return None
     import sqlite3
@@ -197,5 +198,5 @@ RooRow = dict[str, Any]
 
 
 def is_task_finished(rows: Sequence[RooRow]) -> bool:
-    """Whether a task came to rest with a result: nothing was said after it was presented."""
+    """Whether a task came to rest with a result: no message followed it."""
     return bool(rows) and rows[-1].get("ask") == AskKind.COMPLETION_RESULT

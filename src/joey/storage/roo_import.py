@@ -1,9 +1,9 @@
 """Import of tasks from Roo Code and its relatives: storage locations, copies of tasks.
 
 Each program is an extension of an editor, and editors give extensions a directory under
-`globalStorage`; a setting of the editor may move it. Their command lines have directories of
-their own. The originals are only ever read. A copy is made beside joey's tasks, read once to see
-that it opens, and only then given its name, so half of it is never visible.
+`globalStorage`; a setting of the editor may move it. Their command lines have directories of their
+own. The originals are only read. A copy is created next to joey's tasks, opened once as a check,
+and only then renamed, so an incomplete copy is never visible.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _COPIED_FILES = (
 
 
 class ForeignTask(Struct, frozen=True):
-    """A folder that some program keeps a task in, and what its lists know of the task."""
+    """A task directory of another program, and that program's data about the task."""
 
     program: str
     directory: Path
@@ -71,7 +71,7 @@ class ForeignTask(Struct, frozen=True):
 
     @property
     def modified_ms(self) -> int:
-        """Milliseconds; what the program says, else what the files say."""
+        """The time of the last change in milliseconds, by the program or else by the files."""
         if ts := to_integer(self.history_item.get("ts")):
             return ts
         latest_ns = 0
@@ -82,7 +82,7 @@ class ForeignTask(Struct, frozen=True):
 
 
 class ImportCandidate(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a user is told about a foreign task."""
+    """The description of a foreign task for the user."""
 
     program: str
     location: str = field(name="place")
@@ -97,8 +97,7 @@ class ImportCandidate(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def find_foreign_tasks(locations: Iterable[TaskLocation], own_tasks: Path) -> list[ForeignTask]:
-    """Every task in these places, the latest first; `own_tasks` are joey's tasks, and none of
-    them."""
+    """Find every task in these places, the latest first; `own_tasks` are joey's and left out."""
     found: list[ForeignTask] = []
     for place in locations:
         if place.tasks_directory.resolve() == own_tasks.resolve():
@@ -113,7 +112,7 @@ def find_foreign_tasks(locations: Iterable[TaskLocation], own_tasks: Path) -> li
 
 
 def inspect_task(task: ForeignTask, own_tasks: Path) -> ImportCandidate:
-    """Whether a task would open; changes nothing."""
+    """Check whether a task could be opened; changes nothing."""
     rows, title, state, problem = 0, get_text(task.history_item, "task"), "ready", ""
     try:
         histories = read_histories(task.directory, task.id)
@@ -134,8 +133,8 @@ def inspect_task(task: ForeignTask, own_tasks: Path) -> ImportCandidate:
 
 
 def import_task(task: ForeignTask, own_tasks: Path) -> Path:
-    """Copy a task to where joey keeps its tasks; where it is now. Raises StoreError: it cannot be
-    opened, or is there already, or the disk is full."""
+    """Copy a task to joey's store and return its directory. Raises StoreError if it cannot be
+    opened, exists already, or the disk is full."""
     if td.normalize_task_id(task.directory.name) is None:
         raise StoreError(f"{task.directory.name!r} cannot be the id of a task")
     if td.find_task_directory(own_tasks, task.id) is not None:
@@ -152,7 +151,7 @@ def import_task(task: ForeignTask, own_tasks: Path) -> Path:
 
 
 def is_caused_by_full_disk(error: StoreError) -> bool:
-    """Whether going on with other tasks is of no use."""
+    """Whether importing further tasks is pointless."""
     return isinstance(error.__cause__, OSError) and is_disk_full(error.__cause__)
 
 
@@ -183,7 +182,7 @@ def _fill_staging_directory(stage: Path, task: ForeignTask) -> None:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """Copy a regular file with its time, readable by its owner alone."""
+    """Copy a regular file with its time, readable by its owner only."""
     if not source.is_file():
         return
     with source.open("rb") as original, target.open("xb") as copy:
@@ -196,8 +195,8 @@ def _copy_file(source: Path, target: Path) -> None:
 def _complete_history_item(
     stage: Path, task: ForeignTask, histories: RooHistories
 ) -> dict[str, Any]:
-    """The task's history item, with what it lacks found in the histories. Lists of tasks, their
-    folders and the protocol of older tasks depend on it."""
+    """Complete the task's history item from the histories. Lists of tasks, their directories and
+    the protocol of older tasks depend on it."""
     event = build_adoption_record(stage, task.id, histories).event
     assert isinstance(event, TaskImported)
     found = {
@@ -245,14 +244,14 @@ class SourceProgram(Struct, frozen=True):
 
 
 class TaskLocation(Struct, frozen=True):
-    """A folder whose folders are tasks, or one of them alone."""
+    """A directory of task directories, or a single one."""
 
     program: str
     tasks_directory: Path
     only_task_name: str | None = None
 
     def list_task_directories(self) -> list[Path]:
-        """The folders of tasks in it; what cannot be looked at is left out."""
+        """List the task directories in it, without unreadable ones."""
         only = self.only_task_name
         names = _list_subdirectories(self.tasks_directory) if only is None else [only]
         return [path for name in names if has_task_files(path := self.tasks_directory / name)]
@@ -274,7 +273,7 @@ SOURCE_PROGRAMS = (
 def find_task_locations(
     home: Path, env: Mapping[str, str], windows_drives: Path = Path("/mnt")
 ) -> list[TaskLocation]:
-    """The places on this machine that hold tasks, each once, the editors' first."""
+    """Find the places on this machine that hold tasks, each once, the editors' first."""
     found: dict[Path, TaskLocation] = {}
     for place in _iter_candidate_locations(home, env, windows_drives):
         if place.tasks_directory.is_dir():
@@ -283,7 +282,7 @@ def find_task_locations(
 
 
 def find_task_locations_under(path: Path) -> list[TaskLocation]:
-    """What a user means by a path: a task, a folder of tasks, or anything above such a folder."""
+    """Find the tasks that a path means: a task, a directory of tasks, or any parent of one."""
     if has_task_files(path):
         return [TaskLocation(_guess_program(path), path.parent, path.name)]
     places: list[TaskLocation] = []
@@ -305,7 +304,7 @@ def find_task_locations_under(path: Path) -> list[TaskLocation]:
 
 
 def has_task_files(directory: Path) -> bool:
-    """Whether there is a history in a folder, or what an interrupted save has left of one."""
+    """Whether a directory has a history, or a part left by an interrupted save."""
     try:
         names = os.listdir(directory)  # noqa: PTH208 - names are all that is needed
     except OSError:
@@ -335,7 +334,7 @@ def _iter_candidate_locations(
 def _iter_editor_user_directories(
     home: Path, env: Mapping[str, str], drives: Path
 ) -> Iterator[Path]:
-    """The `User` folder of every editor that might be there."""
+    """Iterate over the `User` directory of every editor that might be installed."""
     bases = [Path(env.get("XDG_CONFIG_HOME") or home / ".config")]
     bases += [home / "Library" / "Application Support", home / "AppData" / "Roaming"]
     bases += [Path(env["APPDATA"])] if env.get("APPDATA") else []
@@ -352,7 +351,8 @@ def _iter_editor_user_directories(
 
 
 def _iter_custom_storage_locations(settings: Path, home: Path) -> Iterator[TaskLocation]:
-    """Editors' settings are JSON with comments; one string of it is all that is wanted."""
+    """Iterate over custom storage locations. Editors' settings are JSON with comments; only one
+    string is needed."""
     try:
         text = settings.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -382,7 +382,7 @@ def _guess_program(path: Path) -> str:
 
 
 def _list_subdirectories(directory: Path) -> list[str]:
-    """Names of folders that are no links; nothing where it may not be looked at."""
+    """List subdirectories that are not links; empty if the directory is not readable."""
     try:
         with os.scandir(directory) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))

@@ -1,12 +1,12 @@
 """Roo's task directories: adoption (workspace, mode, protocol, histories), export to one.
 
-Adoption makes one record of the two history files. It is written when there is another one to
-follow it: until a user resumes the task, the directory stays as it is. Then it is the first of a
-new journal, and copies of the files are kept as `*.roo.json` before anything of ours can replace
-them; nothing is deleted. A file that cannot be used is made up for from the other one.
+Adoption converts the two history files into one record. It is written only when another one
+follows: until a user resumes the task, the directory is unchanged. Then it becomes the first record
+of a new journal, and the files are copied to `*.roo.json` before joey replaces them; nothing is
+deleted. A file that cannot be used is rebuilt from the other one.
 
-An export is what an import would make of it: loose ends are off, and what a configuration would
-not tell either (keys, tokens, passwords in addresses) is left out.
+An export has the form of an imported task: loose ends are removed, and secrets (keys, tokens,
+passwords in addresses) are left out.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class RooHistories(Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """What is missing, in words; empty when nothing is."""
+        """What is missing; empty if nothing is."""
         lost = [f"{self.rebuilt_file} cannot be used"] if self.rebuilt_file else []
         return "; ".join(
             [*lost, *(f"{name} is cut off or damaged" for name in self.truncated_files)]
@@ -95,8 +95,8 @@ class RooHistories(Struct, frozen=True):
 
 
 def adopt_task(directory: Path, record: Record) -> Journal:
-    """Begin the journal of a folder that has none, or none that can be read; the caller locks.
-    Raises StoreError: the folder cannot be written."""
+    """Start the journal of a directory that has none, or none that can be read; the caller holds
+    the lock. Raises StoreError if the directory is not writable."""
     for name in (UI_HISTORY_FILE, API_HISTORY_FILE):
         _back_up_file(directory, name)
     replace_files(directory, {JOURNAL_FILE: encode_record(record)})
@@ -105,8 +105,8 @@ def adopt_task(directory: Path, record: Record) -> Journal:
 
 
 def read_adoption_record(directory: Path, task_id: str) -> Record:
-    """What the first record of the journal would be; changes nothing. Raises StoreError: neither
-    history can be used."""
+    """Return the first record that the journal would have; changes nothing. Raises StoreError if
+    neither history can be used."""
     return build_adoption_record(directory, task_id, read_histories(directory, task_id))
 
 
@@ -137,13 +137,13 @@ def build_adoption_record(directory: Path, task_id: str, histories: RooHistories
 
 
 def read_histories(directory: Path, task_id: str) -> RooHistories:
-    """Both histories, the one made from the other where only one can be used."""
+    """Read both histories; an unusable one is rebuilt from the other."""
     ui, api = (read_json_array(directory, name) for name in (UI_HISTORY_FILE, API_HISTORY_FILE))
     lost = None
     rows = normalize_rows(ui.values)
     messages = convert_messages(api.values, pop_deleted_range(rows))
     if not rows or not messages:
-        # Claude Dev called its UI history so; Roo looks for an API history under that name.
+        # Claude Dev's name for its UI history; Roo expects an API history under that name.
         old = read_json_array(directory, LEGACY_HISTORY_FILE).values
         rows = rows or normalize_rows([row for row in old if not _is_message(row)])
         messages = messages or convert_messages([row for row in old if _is_message(row)])
@@ -177,7 +177,8 @@ def _is_message(row: Any) -> bool:
 def _determine_protocol(
     known: dict[str, Any], messages: list[Message], said: list[str]
 ) -> ToolProtocol:
-    """Roo's lock, else what the calls say, else what the texts around them say, else native."""
+    """Determine the protocol: Roo's lock, else by the calls, else by the surrounding texts, else
+    native."""
     stated = get_text(known, "toolProtocol") or get_text(known, "protocol")
     if stated in list(ToolProtocol):
         return ToolProtocol(stated)
@@ -196,7 +197,7 @@ def _search_texts(pattern: re.Pattern[str], said: Iterable[str]) -> str | None:
 
 
 def _back_up_file(directory: Path, name: str) -> None:
-    """Keep a copy of an original; one kept earlier is never overwritten."""
+    """Back up an original file; an earlier backup is never overwritten."""
     stem = name.removesuffix(".json")
     with translate_storage_errors(f"could not back up {name}", directory):
         original = read_regular_file(directory / name)
@@ -217,9 +218,8 @@ def write_roo_directory(
     force: bool = False,
     redactor: Callable[[str], str] = redact_secrets,
 ) -> Path:
-    """Write `<parent>/<id>/` with the four files of a task of Roo's; where it is. `redactor` takes
-    secrets out of what was said. Raises StoreError: there is something of that name, or it cannot
-    be written."""
+    """Write `<parent>/<id>/` with the four files of a Roo task, and return it. `redactor` removes
+    secrets from messages. Raises StoreError if the name exists, or it cannot be written."""
     directory = parent / task.id
     files = encode_roo_files(task, records, redactor)
     with translate_storage_errors(f"could not export task {task.id}", directory):
@@ -233,7 +233,7 @@ def write_roo_directory(
 def encode_roo_files(
     task: TaskMetadata, records: Sequence[Record], redactor: Callable[[str], str] = redact_secrets
 ) -> dict[str, bytes]:
-    """The files of a task, by name. Raises StoreError: the task has no rows yet."""
+    """Encode the files of a task, by name. Raises StoreError if the task has no rows yet."""
     rows, messages = _build_redacted_histories(records, redactor)
     if not rows:
         raise StoreError(f"task {task.id} is empty: there is nothing to export")
@@ -272,7 +272,7 @@ def _build_redacted_histories(
 
 
 def _redact_message(message: dict[str, Any], redactor: Callable[[str], str]) -> dict[str, Any]:
-    """A message without secrets. Thinking that had one is no longer what was signed."""
+    """Remove secrets from a message. Thinking that had one no longer matches its signature."""
     result: dict[str, Any] = remove_secrets(message, redactor)
     if isinstance(message["content"], str):
         return result
@@ -283,7 +283,7 @@ def _redact_message(message: dict[str, Any], redactor: Callable[[str], str]) -> 
 
 
 def _build_history_item(task: TaskMetadata, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What Roo's list of tasks shows; fields without a value are left out."""
+    """Build the item for Roo's list of tasks; fields without a value are left out."""
     item = {
         "id": task.id,
         "parentTaskId": task.parent_id,
@@ -312,7 +312,7 @@ def build_usage_fields(rows: Iterable[dict[str, Any]]) -> dict[str, int | float]
 
 
 def detect_protocol(history: Iterable[Message]) -> ToolProtocol | None:
-    """The protocol that a history written by somebody else speaks, or None if it does not say."""
+    """Detect the protocol of another program's history; None if it does not show."""
     for message in reversed(list(history)):
         for block in get_blocks(message) if message.role == "assistant" else ():
             if isinstance(block, ToolUseBlock):

@@ -1,7 +1,7 @@
 """Check and cleanup of the task store: stale locks, unfinished copies, broken tasks.
 
-The check is quick: names, sizes and beginnings of files. What another process may still use is
-only reported.
+The check is quick: names, sizes and beginnings of files. Files that another process may still use
+are only reported.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check_store(tasks: Path) -> StoreHealth:
 
 
 def clean_up_store(state: StoreHealth) -> Iterator[str]:
-    """Remove what is nobody's any more; a sentence about each thing."""
+    """Remove files that no process uses any more; return a sentence about each."""
     for directory in state.stale_locks:
         try:
             td.TaskLock.acquire(directory, directory.name).release()

@@ -8,11 +8,10 @@
         command-output/
         lock
 
-One process at a time has a task open. The truth is an advisory lock of the kernel on the file
-`lock`: it ends with the process that took it, however that ends, so a dead holder never blocks
-anybody. The content of the file only serves the message to the process that comes second. The file
-stays when the lock is released; removing it would let two processes lock two files of the same
-name.
+One process at a time has a task open, by an advisory lock on the file `lock`: it ends with its
+process, so a dead holder never blocks a task. The content of the file is only used for error
+messages. The file stays when the lock is released; removing it would let two processes lock two
+files of the same name.
 
 Shell completion finds the latest tasks by the names of their directories (`list_recent_tasks`),
 which is quicker than any index. So this module must not import the rest of the store.
@@ -63,7 +62,7 @@ _TASK_ID_RE = compile_regex(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
 
 
 def normalize_task_id(task_id: str) -> str | None:
-    """The id without the folder's prefix; None when it cannot be the name of a folder of ours."""
+    """Return the id without the directory's prefix; None if it is not a valid directory name."""
     bare = task_id.removeprefix(TASK_DIRECTORY_PREFIX)
     return bare if _TASK_ID_RE.fullmatch(bare) else None
 
@@ -73,7 +72,7 @@ def build_task_directory_path(tasks: Path, task_id: str) -> Path:
 
 
 def find_task_directory(tasks: Path, task_id: str) -> Path | None:
-    """The folder that holds this task's history, in either spelling."""
+    """Find the directory with this task's history, in either spelling."""
     spellings = (build_task_directory_path(tasks, task_id), tasks / task_id)
     return next(filter(has_history, spellings), None)
 
@@ -83,7 +82,7 @@ def has_history(directory: Path) -> bool:
 
 
 def has_history_snapshots(directory: Path) -> bool:
-    """Whether there is something to adopt the task from."""
+    """Whether there are snapshots to adopt the task from."""
     return any((directory / name).is_file() for name in _HISTORY_FILES)
 
 
@@ -97,7 +96,7 @@ class RecentTask(Struct, frozen=True):
 
 
 def list_recent_tasks(tasks: Path, id_prefix: str, limit: int) -> list[RecentTask]:
-    """Those whose ids begin like this, the latest first: ids begin with the time."""
+    """List tasks whose ids begin like this, the latest first: ids begin with the time."""
     try:
         with os.scandir(tasks) as entries:
             names = [entry.name for entry in entries]
@@ -138,7 +137,7 @@ class TaskLock:
 
     @classmethod
     def acquire(cls, directory: Path, task_id: str) -> TaskLock:
-        """Raises TaskLockedError when another holder lives."""
+        """Acquire the lock. Raises TaskLockedError if another live process holds it."""
         with translate_storage_errors(f"could not lock task {task_id}", directory):
             descriptor = open_private_file(directory / LOCK_FILE)
         try:
@@ -164,9 +163,9 @@ class TaskLock:
 
 
 def _acquire_flock(descriptor: int) -> None:
-    """Raises BlockingIOError when somebody else has it. A process that was killed while it started
-    another leaves the lock in that one's hands until it has become the program it was started for:
-    a moment, which is worth waiting for."""
+    """Acquire the lock. Raises BlockingIOError if another process holds it. A process killed while
+    starting another one leaves the lock to that child until it executes its program: a moment that
+    is worth waiting for."""
     for _ in range(_LOCK_ATTEMPTS):
         if try_lock(descriptor):
             return
@@ -185,8 +184,8 @@ def _is_owner_dead(holder: LockOwner) -> bool:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a living process has the task. The lock is tried only where somebody has signed and
-    not signed off, so that nobody who comes to take a free task finds us there."""
+    """Whether a live process holds the task. The lock is tried only if the last holder has not
+    signed off, so that this check does not block a process that opens a free task."""
     try:
         descriptor = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -201,7 +200,7 @@ def is_locked(directory: Path) -> bool:
 
 
 def _write_lock_owner(descriptor: int, directory: Path) -> None:
-    """Say who we are; on a full disk the lock holds without it."""
+    """Write who holds the lock; on a full disk the lock works without it."""
     pid = os.getpid()
     holder = LockOwner(
         pid=pid,
@@ -216,12 +215,13 @@ def _write_lock_owner(descriptor: int, directory: Path) -> None:
 
 
 def read_process_start_ticks(pid: int) -> int | None:
-    """Clock ticks from boot to the start of a process; None when it is gone or cannot be seen."""
+    """Read the clock ticks from boot to the start of a process; None if it is gone or not
+    visible."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    # The second field is the program's name in parentheses, which may hold anything.
+    # The second field is the program's name in parentheses, which may contain any character.
     return int(stat.rpartition(")")[2].split()[19])
 
 

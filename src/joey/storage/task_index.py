@@ -1,7 +1,8 @@
 """Task index: lists and full-text search among a hundred thousand tasks, from one SQLite file.
 
-The directories are the truth. The index is brought up to date before every answer (see
-`index_database`), and what is on the page is compared with its directories before it is shown.
+The directories are authoritative. The index is brought up to date before every answer (see
+`index_database`), and the tasks of a page are compared with their directories before they are
+shown.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class SqliteTaskIndex:
     def _find_workspace_and_worktrees(
         self, connection: sqlite3.Connection, workspace: str | None
     ) -> list[str]:
-        """A workspace, and the worktrees in which subtasks of its tasks work."""
+        """Find a workspace, and the worktrees of its tasks' subtasks."""
         if workspace is None:
             return []
         values = {
@@ -211,7 +212,7 @@ class SqliteTaskIndex:
             return False
 
     def _run_with_recovery(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do it again with another file when this one cannot be used."""
+        """Run an operation, again with a new file if this one cannot be used."""
         while True:
             try:
                 return work(self._database.connection)
@@ -220,8 +221,7 @@ class SqliteTaskIndex:
 
 
 def update_indexed_task(home: Path, directory: str, metadata: TaskMetadata) -> None:
-    """Report what was just written of a task. An index that cannot be written is left alone: it
-    finds out by itself, later."""
+    """Report changes to a task. If the index is not writable, it will notice them later."""
     row = IndexEntry(directory, metadata, True, *fingerprint_task(f"{home}/tasks/{directory}"))
 
     def write(connection: sqlite3.Connection) -> None:
@@ -232,7 +232,7 @@ def update_indexed_task(home: Path, directory: str, metadata: TaskMetadata) -> N
 
 
 def remove_indexed_task(home: Path, directory: str) -> None:
-    """Remove everything that the index knows of a task from the disk."""
+    """Remove everything about a deleted task from the index."""
 
     def write(connection: sqlite3.Connection) -> None:
         sql = "SELECT searched FROM tasks WHERE folder = ?"
@@ -262,7 +262,7 @@ def _write_to_index(
 
 
 def _query_verified(upkeep: IndexSync, query: Callable[[], list[_Row]]) -> list[_Row]:
-    """What is found when none of its folders has changed since it was indexed."""
+    """Run a query until none of the found directories has changed since it was indexed."""
     for _ in range(_MAX_REFRESH_ROUNDS):
         rows = query()
         if not upkeep.refresh_changed(IndexedFingerprint(*row[:5]) for row in rows):
@@ -293,7 +293,7 @@ def _build_conditions(query: TaskQuery, places: Sequence[str]) -> tuple[str, tup
 
 
 def _compute_short_id(connection: sqlite3.Connection, task_id: str) -> str:
-    """Only the ids next to it in the alphabet can begin like it for longer."""
+    """Compute a short id: only its neighbours in sort order can share a longer prefix."""
     before = "SELECT id FROM tasks WHERE id < ? ORDER BY id DESC LIMIT 1"
     after = "SELECT id FROM tasks WHERE id > ? ORDER BY id LIMIT 1"
     size = SHORT_ID_CHARS

@@ -1,8 +1,8 @@
 """List of tasks, from one small file per directory.
 
-A directory without our metadata is described by the best that can be had quickly: Roo's history
-item, the beginning of the journal, the beginning of the UI history. Only the beginnings are read,
-so that thousands of tasks are listed in the blink of an eye.
+A directory without joey's metadata is described by what can be read quickly: Roo's history item,
+the beginning of the journal, the beginning of the UI history. Only the beginnings are read, so that
+thousands of tasks can be listed fast.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class TaskSummary(Struct, frozen=True):
 
 
 def list_task_ids(tasks: Path) -> tuple[str, ...]:
-    """Ids by the names of the folders alone."""
+    """List ids from directory names only."""
     named = (td.normalize_task_id(name) for name in _list_directories(tasks))
     return tuple(dict.fromkeys(task_id for task_id in named if task_id is not None))
 
 
 def list_tasks(tasks: Path) -> tuple[TaskMetadata, ...]:
-    """Every task in the folder, the most recently changed first; whatever else is there is passed
-    over."""
+    """List every task in the directory, the most recently changed first; other entries are
+    ignored."""
     directories = _list_directories(tasks)
     found: dict[str, TaskMetadata] = {}
     # Where both spellings of a folder exist, the prefixed one is the one that would be opened.
@@ -87,7 +87,7 @@ def sort_newest_first(tasks: Iterable[TaskMetadata]) -> tuple[TaskMetadata, ...]
 
 
 def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> TaskMetadata:
-    """What the first records tell about a task that has no snapshot yet."""
+    """Build metadata of a task without a snapshot from its first records."""
     metadata = TaskMetadata(id=task_id)
     for record in records:
         match record.event:
@@ -135,12 +135,12 @@ def build_metadata_from_records(task_id: str, records: Iterable[Record]) -> Task
 
 
 def parse_task_id(name: str) -> str | None:
-    """The id of the task in a folder of this name; None when there can be no task in it."""
+    """Parse the task id in a directory name; None if it is not one."""
     return None if name.startswith("_") else td.normalize_task_id(name)
 
 
 def summarize_task(name: str, path: str) -> TaskSummary | None:
-    """What the folder tells about its task; None when it holds none."""
+    """Summarize the task in a directory; None if it has none."""
     if (task_id := parse_task_id(name)) is None:
         return None
     directory = Path(path)
@@ -210,7 +210,7 @@ def _convert_history_item(task_id: str, item: dict[str, Any]) -> TaskMetadata:
 
 
 def _decode_first_row(head: bytes) -> dict[str, Any]:
-    """The first element of a JSON array of which only the beginning is at hand."""
+    """Decode the first element of a JSON array from its beginning."""
     text = decode_text(head, "ignore").lstrip().removeprefix("[").lstrip()
     try:
         value, _ = json.JSONDecoder().raw_decode(text)

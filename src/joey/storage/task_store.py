@@ -1,13 +1,13 @@
 """Task store on disk: a directory of JSON files for each task.
 
-A task that is created with all of its records at once (`create_task_directory`) is put together in
-a directory whose name no task can have, and gets its own name when everything in it is safe on
-disk: a process that dies before that leaves nothing that looks like a task. Its creator holds a
-lock on the directory, by which the next one recognizes directories that were left behind.
+A task that is created with all of its records at once (`create_task_directory`) is written to a
+directory whose name no task can have, and renamed when everything in it is safe on disk: a process
+that dies before leaves nothing that looks like a task. Its creator holds a lock on the directory,
+by which other processes recognize abandoned directories.
 
-Keys and addresses of single tasks are in `$JOEY_HOME/task-secrets/task_<id>.secret.json`, 0600. A
-task directory can be copied to other machines and come from them; these files do neither: each
-belongs to one task on this machine, and is deleted with it.
+Keys and addresses of single tasks are in `$JOEY_HOME/task-secrets/task_<id>.secret.json`, 0600.
+Task directories can be copied between machines; these files are not: each belongs to one task on
+this machine, and is deleted with it.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class JsonFileLog:
     has_failed = False
 
     def __init__(self, directory: Path, journal: Journal | Record, lock: td.TaskLock) -> None:
-        """`journal` is the first record of one where there is none yet: somebody else's folder
-        stays as it is until something is recorded."""
+        """`journal` is the first record of a task that has none yet: another program's directory is
+        unchanged until something is recorded."""
         self.directory = directory
         self._journal_or_first_record = journal
         self._lock = lock
@@ -82,10 +82,10 @@ class JsonFileLog:
         return journal.seq if isinstance(journal, Record) else journal.last_seq
 
     def set_change_callback(self, callback: Callable[[], None]) -> None:
-        """`safe_seq` is never behind here."""
+        """Do nothing: `safe_seq` is always current here."""
 
     async def confirm(self) -> None:
-        """The lock of the folder lasts as long as the process."""
+        """Do nothing: the directory's lock lasts as long as the process."""
 
     async def sync(self) -> None:
         if isinstance(self._journal_or_first_record, Journal):
@@ -135,7 +135,7 @@ class JsonFileLog:
             replace_files(self.directory, files)
             self._last_written_snapshot_number = number
             if _has_index(self.directory.parent):
-                # SQLite takes its time to load, and most runs never come here.
+                # SQLite is slow to load, and most runs do not need it.
                 from joey.storage.task_index import update_indexed_task
 
                 update_indexed_task(self.directory.parent.parent, self.directory.name, metadata)
@@ -160,7 +160,7 @@ class JsonFileStore:
             )
         directory = td.build_task_directory_path(self.tasks_directory, bare)
         found = self._find_directory(bare)
-        # Without a record, somebody began to make a task there and died.
+        # Without a record, a process died while creating a task there.
         if found is not None and (
             found != directory
             or td.has_history_snapshots(directory)
@@ -259,14 +259,15 @@ class JsonFileStore:
 
 
 def _prepare_directory(directory: Path) -> None:
-    """Make a folder into one that tasks can work with."""
+    """Prepare a directory for tasks."""
     with translate_storage_errors("could not use the folder of a task", directory):
         ensure_directory_private(directory)
         make_private_directory(directory / td.COMMAND_OUTPUT_DIRECTORY)
 
 
 def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list[Record]]:
-    """The journal and what is in it; where there is none to speak of, what it would begin with."""
+    """Open the journal with its records; without usable ones, return those that it would begin
+    with."""
     if (directory / td.JOURNAL_FILE).exists():
         _prepare_directory(directory)
         journal, records = Journal.open(directory)
@@ -283,7 +284,7 @@ def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list
 
 
 def _read_adoption_record(directory: Path, task_id: str) -> Record:
-    """The first record of a task that another program began; few are, so it is loaded late."""
+    """Read the first record of another program's task; loaded late because that is rare."""
     from joey.storage.roo_task_directory import read_adoption_record
 
     return read_adoption_record(directory, task_id)
@@ -294,12 +295,12 @@ def _has_index(tasks: Path) -> bool:
 
 
 def _freeze_elements(elements: Iterable[bytes]) -> Iterable[bytes]:
-    """The caller may go on adding to a list of its own while the thread reads it."""
+    """Freeze a list that the caller may extend while the thread reads it."""
     return elements if isinstance(elements, Iterator) else tuple(elements)
 
 
 def _join_json_array(elements: Iterable[bytes]) -> Iterator[bytes]:
-    """A JSON array of them, a line each."""
+    """Join elements into a JSON array, a line each."""
     before = b"["
     for element in elements:
         yield before
@@ -343,7 +344,7 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
 
 
 def find_abandoned_staging_directories(tasks: Path) -> list[Path]:
-    """Folders of tasks that were never finished, whose makers are gone."""
+    """Find directories of tasks that were never completed, whose creators are gone."""
     return [path for path in tasks.glob(f"{_STAGING_PREFIX}*") if _is_abandoned(path)]
 
 
@@ -354,7 +355,7 @@ def _is_abandoned(path: Path) -> bool:
         with lock_directory(path, timeout_s=0):
             return True
     except OSError:
-        return False  # somebody has it, or it is gone
+        return False  # another process has it, or it is gone
 
 
 SECRETS_DIRECTORY = "task-secrets"
@@ -365,7 +366,7 @@ _secrets_decoder = msgspec.json.Decoder(TaskSecrets)
 
 
 class TaskSecretFiles:
-    """Those of all tasks under `<home>/tasks`. Raises StoreError."""
+    """Secrets of all tasks under `<home>/tasks`. Methods raise StoreError."""
 
     def __init__(self, home: Path) -> None:
         self._directory = home / SECRETS_DIRECTORY
@@ -384,7 +385,7 @@ class TaskSecretFiles:
             ) from error
 
     def load_all(self) -> Iterator[TaskSecrets]:
-        """Those of all tasks, as far as they can be read."""
+        """Load the secrets of all tasks, as far as readable."""
         for path in self._list_files():
             with suppress(StoreError):
                 if (secrets := self.load(_parse_task_id(path))) is not None:
@@ -405,7 +406,7 @@ class TaskSecretFiles:
             path.unlink(missing_ok=True)
 
     def _is_abandoned(self, path: Path) -> bool:
-        """It is of a task that was removed by hand, or never made."""
+        """Whether the task was removed by hand, or never created."""
         is_old = time.time() - path.stat().st_mtime > _NEW_TASK_GRACE_S
         return is_old and (
             td.find_task_directory(self._tasks_directory, _parse_task_id(path)) is None

@@ -5,9 +5,9 @@ the umask allows; `make_private_directory` creates each of them 0700. `replace_f
 file before all new ones are safe on disk, so a reader never sees half of one. `compute_file_digest`
 identifies a file's content: trust in a file ends when its digest changes.
 
-A file of a workspace may turn out to be a pipe, a device, or a link to a private key, even after
-it was checked. `open_regular_file` opens nothing but regular files, and never waits.
-`open_directory` opens each directory from the one above it, and a symlink is an error.
+A file of a workspace may be a pipe, a device, or a link to a private key, even after it was
+checked. `open_regular_file` only opens regular files, and never blocks. `open_directory` opens each
+directory from the one above it, and a symlink is an error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRIVATE_DIRECTORY_MODE = 0o700
 
 
 def make_private_directory(path: Path) -> None:
-    """Make `path` and whatever is missing above it, each 0700 whatever the umask says."""
+    """Create `path` and its missing parents, each with mode 0700 regardless of the umask."""
     missing = itertools.takewhile(lambda above: not above.exists(), (path, *path.parents))
     for directory in reversed(list(missing)):
         directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
@@ -36,7 +36,7 @@ def make_private_directory(path: Path) -> None:
 
 
 class PrivateDirectory:
-    """A directory about a workspace, for its owner alone: 0700, and its files 0600."""
+    """A private directory about a workspace: mode 0700, and its files 0600."""
 
     def __init__(self, parent: Path, workspace: Path) -> None:
         self.parent = parent
@@ -44,8 +44,8 @@ class PrivateDirectory:
 
     @cached_property
     def path(self) -> Path:
-        """Where it is, or would be."""
-        # Imported on need: it is slow to load, and most tasks never come here.
+        """Its existing or future path."""
+        # Imported late: it is slow to load, and most tasks do not need it.
         from hashlib import sha256
 
         return self.parent / sha256(os.fsencode(self._workspace)).hexdigest()[:16]
@@ -63,7 +63,7 @@ _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def build_storage_error(action: str, directory: Path, error: OSError) -> StoreError:
-    """`error` in words for the user, with what to do about it."""
+    """Build an error for the user from `error`, with what to do about it."""
     reason = error.strerror or str(error)
     if is_disk_full(error):
         advice = "Free some space there and try again; what was recorded before is intact."
@@ -86,7 +86,7 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def ensure_directory_private(directory: Path) -> None:
-    """Close a folder that was there before to everybody else."""
+    """Make an existing directory inaccessible to others."""
     if stat.S_IMODE(directory.stat().st_mode) != PRIVATE_DIRECTORY_MODE:
         directory.chmod(PRIVATE_DIRECTORY_MODE)
 
@@ -102,9 +102,9 @@ def sync_directory(directory: Path) -> None:
 
 @lru_cache(maxsize=256)
 def keep_absolute_directories(search_path: str, *, outside: tuple[Path, ...] = ()) -> str:
-    """A `PATH` without the directories that depend on where a program is started, and without those
-    in the workspaces that it must be `outside` of (links in them included): whoever can write
-    there would decide which programs are found."""
+    """Return a `PATH` without directories that depend on the current one, and without those in the
+    workspaces that it must be `outside` of (links included): anyone who can write there would
+    decide which programs are found."""
     above = {*outside, *(each.resolve() for each in outside)}
     return os.pathsep.join(
         entry
@@ -125,7 +125,7 @@ class NotRegularFileError(OSError):
 def open_regular_file(
     path: Path | str | bytes, *, follow_symlinks: bool = True, dir_fd: int | None = None
 ) -> FileIO:
-    """A regular file, open for reading; nothing else is waited for. Raises OSError."""
+    """Open a regular file for reading; never blocks on other files. Raises OSError."""
     flags = _READ_FLAGS if follow_symlinks else _READ_FLAGS | os.O_NOFOLLOW
     descriptor = os.open(path, flags, dir_fd=dir_fd)
     try:
@@ -137,7 +137,7 @@ def open_regular_file(
 
 
 def open_regular_file_within(directory: Path | str, path: str) -> FileIO:
-    """The same for a path below a directory, no part of which may be a symlink. Raises OSError."""
+    """Open a regular file below a directory, with no symlink in the path. Raises OSError."""
     *above, name = path.split("/")
     with open_directory(above, directory) as parent:
         return open_regular_file(name or ".", follow_symlinks=False, dir_fd=parent)
@@ -145,7 +145,7 @@ def open_regular_file_within(directory: Path | str, path: str) -> FileIO:
 
 @contextmanager
 def scan_directory(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """What is in a directory, no part of whose path may be a symlink. Raises OSError."""
+    """Scan a directory, with no symlink in the path. Raises OSError."""
     with open_directory(path.parts[1:-1], path.anchor) as above:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path.name or ".", flags, dir_fd=above)
@@ -167,8 +167,8 @@ def check_regular_file(facts: os.stat_result) -> None:
 
 
 def read_regular_file(path: Path | str, limit: int = -1) -> bytes | None:
-    """The bytes of a regular file, at most `limit`; None when there is none: a pipe or a folder of
-    that name does not count, and never blocks."""
+    """Read a regular file, at most `limit` bytes; None if there is none: a pipe or a directory does
+    not count, and never blocks."""
     try:
         with open_regular_file(path) as file:
             return file.read(limit)
@@ -184,9 +184,9 @@ def open_directory(
     create: bool = False,
     check: Callable[[int, int], None] | None = None,
 ) -> Iterator[int]:
-    """A handle by which files of a directory can be named (`dir_fd`), from `start` down; `check` is
-    called with the depth and the handle of each directory on the way. Raises OSError: a part is
-    missing, a symlink or no directory."""
+    """Open a directory as a `dir_fd`, from `start` down; `check` is called with the depth and the
+    descriptor of each directory on the way. Raises OSError if a part is missing, a symlink or not a
+    directory."""
     current = os.open(start, _WALK_FLAGS & ~os.O_NOFOLLOW)
     try:
         for depth, name in enumerate(("", *parts)):
@@ -214,13 +214,13 @@ def _open_child_directory(name: str | bytes, directory: int, create: bool) -> in
 
 @contextmanager
 def replace_at(directory: int, name: str | bytes, temporary: str | None = None) -> Iterator[str]:
-    """Replace a file of an open directory by one that is made under the name given here."""
+    """Replace a file of an open directory by one first created under this temporary name."""
     temporary = temporary or make_temp_name()
     try:
         yield temporary
         os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException:
-        with suppress(OSError):  # it was not even made
+        with suppress(OSError):  # it was not even created
             os.unlink(temporary, dir_fd=directory)
         raise
 
@@ -230,20 +230,20 @@ def make_temp_name() -> str:
 
 
 def create_file(path: Path | str, mode: int, dir_fd: int | None = None) -> FileIO:
-    """A file that was not there before, open for writing. Raises OSError."""
+    """Create a new file, open for writing. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return FileIO(os.open(path, flags, mode, dir_fd=dir_fd), "w")
 
 
 def open_private_file(path: Path, flags: int = os.O_RDWR) -> int:
-    """A descriptor of a file of joey's own, made 0600 if it is not there. Raises OSError."""
+    """Open a private file of joey, created with mode 0600 if missing. Raises OSError."""
     return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE_MODE)
 
 
 def replace_files(directory: Path, contents: Mapping[str, bytes | Iterable[bytes]]) -> None:
-    """Replace files of `directory`; none is touched before all the new ones are safe on disk.
-    Content that comes in pieces is never in memory as a whole. Raises StoreError: the disk is full,
-    or the folder cannot be written; the old files are intact."""
+    """Replace files of `directory`; none is changed before all new ones are safe on disk. Content
+    in pieces is never in memory as a whole. Raises StoreError if the disk is full, or the directory
+    is not writable; then the old files are intact."""
     with translate_storage_errors(f"could not write {', '.join(contents)}", directory):
         _replace_all(directory, contents, PRIVATE_FILE_MODE)
 
@@ -275,7 +275,7 @@ def _replace_all(
 
 
 def save_under_numbered_name(directory: Path, stem: str, data: bytes, suffix: str = "") -> Path:
-    """Keep `data` in `directory` under the first free name `<stem><n><suffix>`."""
+    """Save `data` in `directory` under the first free name `<stem><n><suffix>`."""
     numbered = (directory / f"{stem}{number}{suffix}" for number in itertools.count(1))
     path = next(path for path in numbered if not path.exists())
     replace_files(directory, {path.name: data})
@@ -283,20 +283,20 @@ def save_under_numbered_name(directory: Path, stem: str, data: bytes, suffix: st
 
 
 def remove_temp_files(directory: Path) -> None:
-    """Remove temporary files of a process that died before it could."""
+    """Remove temporary files of dead processes."""
     for path in directory.glob(f"{_TEMP_PREFIX}*{_TEMP_SUFFIX}"):
         path.unlink(missing_ok=True)
 
 
 def write_fully(descriptor: int, data: bytes) -> None:
-    """`os.write`, going on after short writes."""
+    """Call `os.write` until all bytes are written."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def _iter_buffered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Small pieces in fewer, larger ones."""
+    """Join small pieces into larger ones."""
     waiting = bytearray()
     for piece in pieces:
         waiting += piece
@@ -311,8 +311,8 @@ _MAX_HASHED_BYTES = 64 * 1024 * 1024
 
 
 def compute_file_digest(path: Path) -> bytes | None:
-    """Of the content of a regular file; None for anything else. A file that is very long, or that
-    cannot be read, is known by its length and times, one of which cannot be set. Raises OSError."""
+    """Compute the digest of a regular file's content; None for anything else. For a very long or
+    unreadable file, use its length and times, one of which cannot be set. Raises OSError."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         return None
@@ -331,7 +331,7 @@ FileFingerprint = tuple[int, ...] | None
 
 
 def read_fingerprint(path: Path | str) -> FileFingerprint:
-    """What changes whenever a file is written; None when there is none."""
+    """Return a fingerprint that changes whenever a file is written; None if there is none."""
     try:
         return build_fingerprint(os.stat(path))  # noqa: PTH116 (runs before every request)
     except OSError:
@@ -339,6 +339,6 @@ def read_fingerprint(path: Path | str) -> FileFingerprint:
 
 
 def build_fingerprint(facts: os.stat_result) -> tuple[int, ...]:
-    """The last of these times cannot be set."""
+    """Build a fingerprint. The last of these times cannot be set."""
     identity = (facts.st_dev, facts.st_ino, facts.st_mode)
     return (*identity, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)

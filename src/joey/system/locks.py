@@ -20,7 +20,8 @@ _ASYNC_POLL_INTERVAL_S = 0.05
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Whether an open file or directory is locked from now on, until its descriptor is closed."""
+    """Lock an open file or directory until its descriptor is closed; False if it is locked
+    already."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -29,14 +30,14 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Release the lock now. Closing the descriptor alone leaves it to a child that another thread
-    is just starting, until that has become its program."""
+    """Release the lock now. Closing the descriptor may leave it with a child that another thread is
+    starting, until that has executed its program."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def try_lock_file(path: Path) -> int | None:
-    """The descriptor that holds the lock, or None when another process does. The file is created;
-    one that has lost its name meanwhile does not count. Raises OSError."""
+    """Return the descriptor that holds the lock, or None if another process holds it. The file is
+    created; one that was unlinked meanwhile does not count. Raises OSError."""
     descriptor = open_private_file(path)
     try:
         if try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), path.stat()):
@@ -51,8 +52,8 @@ def try_lock_file(path: Path) -> int | None:
 
 
 async def wait_for_lock(attempt: Callable[[], int | None], timeout_s: float) -> int | None:
-    """The descriptor of the first attempt that succeeds; None when none does in time."""
-    import asyncio  # on need: commands without an event loop take locks, too
+    """Return the descriptor of the first successful attempt; None after the timeout."""
+    import asyncio  # imported late: commands without an event loop use locks too
 
     deadline = time.monotonic() + timeout_s
     while (descriptor := attempt()) is None:
@@ -64,7 +65,7 @@ async def wait_for_lock(attempt: Callable[[], int | None], timeout_s: float) -> 
 
 @contextmanager
 def lock_directory(directory: Path, timeout_s: float = math.inf) -> Iterator[None]:
-    """Hold the lock of a directory. Raises BlockingIOError: another process keeps it."""
+    """Hold the lock of a directory. Raises BlockingIOError if another process holds it."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         deadline = time.monotonic() + timeout_s
@@ -79,8 +80,8 @@ def lock_directory(directory: Path, timeout_s: float = math.inf) -> Iterator[Non
 
 @contextmanager
 def lock_for_update(path: Path) -> Iterator[None]:
-    """One process at a time reads a file, changes what it read, and writes it; others wait. Raises
-    ConfigError: another one does not come to an end, or the folder cannot be used."""
+    """Hold the lock while reading, changing and writing a file; other processes wait. Raises
+    ConfigError if another one does not finish, or the directory cannot be used."""
     with ExitStack() as stack:
         try:
             make_private_directory(path.parent)

@@ -11,8 +11,8 @@ _POLL_INTERVAL_S = 0.01
 
 
 def enable_write_ahead_log(connection: sqlite3.Connection, timeout_s: float) -> None:
-    """SQLite itself does not wait here when another connection has just created the database.
-    Raises sqlite3.Error."""
+    """Enable the write-ahead log, waiting for a connection that has just created the database, as
+    SQLite itself does not. Raises sqlite3.Error."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
@@ -27,7 +27,7 @@ def enable_write_ahead_log(connection: sqlite3.Connection, timeout_s: float) -> 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Write all of what is done inside, or nothing; other writers wait. Not nested."""
+    """Write everything in the block or nothing; other writers wait. Must not be nested."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -1,14 +1,14 @@
-"""Programs: the one place that starts, feeds, reads and ends them, with all their children.
+"""Programs: the only module that starts, feeds, reads and kills them, with all their children.
 
 `run` is for a program that is started, read and awaited; `Process` for one whose output is read
-while it runs. Each gets a session of its own. Starting does not suspend, so nobody can be cancelled
-in between, and `Process.end` leaves neither a process nor a descriptor, however often its caller is
-cancelled: asyncio's own transports promise neither.
+while it runs. Each gets its own session. Starting does not suspend, so it cannot be cancelled
+half-way, and `Process.end` leaves neither a process nor a descriptor, however often its caller is
+cancelled: asyncio's own transports guarantee neither.
 
 A child may leave the group and the session, and its parent may die, but it keeps the environment it
-was started with. So a program can carry a mark there: its processes are those with the mark, those
-of its session or group, and all their descendants. Only a process that cleared its environment,
-left the session and was orphaned escapes. Without `/proc` only the process group is known.
+was started with. So a program can be marked there: its processes are those with the mark, those of
+its session or group, and all their descendants. Only a process that cleared its environment, left
+the session and was orphaned escapes. Without `/proc` only the process group is known.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ProgramTimeoutError(TimeoutError):
 
 
 class StartOptions(TypedDict, total=False):
-    """How a program is started; each may be left out."""
+    """Options for starting a program; all are optional."""
 
     cwd: Path | str
     env: Mapping[str, str] | None
@@ -86,9 +86,9 @@ async def run(
 ) -> CompletedProgram:
     """Run a program until it has exited and closed its output, or `output_grace_s` after its exit.
 
-    Of stdout and stderr only the first bytes are kept, the rest is read and dropped; a program that
-    prints more than `max_printed_bytes` is killed. What it started and left behind is killed.
-    Raises ProgramTimeoutError, and OSError or ValueError when it cannot be started.
+    Only the first bytes of stdout and stderr are kept, the rest is read and dropped; a program that
+    prints more than `max_printed_bytes` is killed. Its remaining children are killed. Raises
+    ProgramTimeoutError, and OSError or ValueError if it cannot be started.
     """
     process = Process(
         command, has_stdin=input is not None, has_stderr=max_error_bytes > 0, **options
@@ -136,14 +136,14 @@ def run_in_terminal(command: Sequence[str], env: Mapping[str, str] | None = None
 
 
 def start_in_terminal(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """The same without waiting for its end. Raises OSError, ValueError."""
+    """Start such a program without waiting for its end. Raises OSError, ValueError."""
     return subprocess.Popen(command, env=env)
 
 
 class Process(asyncio.SubprocessTransport):
-    """A running program, the leader of its own session. Until `close` it stays unreaped, and its
-    number is that of its group and no other, unless `reaps_at_exit`: for a program whose children
-    may outlive it."""
+    """A running program, the leader of its own session. Until `close` it stays unreaped, so that
+    its id remains that of its group, unless `reaps_at_exit`: for a program whose children may
+    outlive it."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class Process(asyncio.SubprocessTransport):
         for file in self._files.values():
             os.set_blocking(file.fileno(), False)
         if niceness := options.get("niceness"):
-            with suppress(OSError):  # it has ended already
+            with suppress(OSError):  # already ended
                 os.setpriority(os.PRIO_PGRP, self.pid, niceness)
         try:
             handle = os.pidfd_open(self.pid)
@@ -204,11 +204,11 @@ class Process(asyncio.SubprocessTransport):
 
     @property
     def output_fds(self) -> list[int]:
-        """STDOUT and STDERR, as far as they are open."""
+        """The descriptors of STDOUT and STDERR that are open."""
         return [fd for fd in (STDOUT, STDERR) if fd in self._files]
 
     async def wait(self, timeout_s: float | None = None) -> int | None:
-        """Wait for its exit, if that comes in time; its children and its output may go on."""
+        """Wait for its exit, at most this long; its children and its output may continue."""
         await asyncio.wait((self._exited,), timeout=timeout_s)
         return self.returncode
 
@@ -216,19 +216,19 @@ class Process(asyncio.SubprocessTransport):
         self._exited.add_done_callback(lambda _: on_exit())
 
     async def wait_for_output(self, timeout_s: float | None = None) -> None:
-        """Wait until it has closed all output that is read."""
+        """Wait until it has closed all output that is being read."""
         await asyncio.wait((self._output_closed,), timeout=timeout_s)
 
     def relay(
         self, fd: int, on_data: Callable[[bytes], None], on_close: Callable[[], None] | None = None
     ) -> None:
-        """Pass on all that comes, as it comes."""
+        """Pass on all output as it arrives."""
         if on_close is not None:
             self._close_callbacks[fd] = on_close
         self._loop.add_reader(self._files[fd].fileno(), self._relay_available, fd, on_data)
 
     async def read(self, fd: int = STDOUT) -> bytes:
-        """What comes next; empty at the end. The program is held up until this is called."""
+        """Read the next output; empty at the end. The program blocks until this is called."""
         while (file := self._files.get(fd)) is not None:
             ready = self._waiters[fd] = self._loop.create_future()
             self._loop.add_reader(file.fileno(), _resolve, ready)
@@ -244,13 +244,14 @@ class Process(asyncio.SubprocessTransport):
         return b""
 
     def feed(self, data: bytes, *, is_last: bool = False) -> None:
-        """Send to its standard input as fast as it reads; it need not read all of it."""
+        """Feed its standard input as fast as it reads; it need not read all of it."""
         self._unsent += data
         self._is_input_complete = is_last
         self._send()
 
     async def write(self, data: bytes) -> None:
-        """The same, and wait until all is sent. Raises BrokenPipeError: it reads no more."""
+        """Write to its standard input and wait until all is sent. Raises BrokenPipeError if it
+        stops reading."""
         self.feed(data)
         while self._unsent and STDIN in self._files:
             self._waiters[STDIN] = self._loop.create_future()
@@ -263,8 +264,8 @@ class Process(asyncio.SubprocessTransport):
             send_signal_to_group(self.pid, number)
 
     async def end(self, *, grace_s: float = 0.0) -> None:
-        """End it with all its processes, and let go of it; it gets `grace_s` to obey SIGTERM. Being
-        cancelled skips the grace, never the rest."""
+        """Kill it with all its processes, and release it; it has `grace_s` to react to SIGTERM.
+        Cancelling skips the grace period, never the rest."""
         try:
             if grace_s and not self._is_closed:
                 self.signal_group(signal.SIGTERM)
@@ -292,7 +293,7 @@ class Process(asyncio.SubprocessTransport):
         if cancelled is not None:
             raise cancelled
 
-    # What a transport is asked
+    # Methods of a transport
 
     def get_pid(self) -> int:
         return self.pid
@@ -304,7 +305,7 @@ class Process(asyncio.SubprocessTransport):
         return self._is_closed
 
     def close(self) -> None:
-        """Close its pipes, and reap it when it has exited; it is not ended."""
+        """Close its pipes, and reap it after its exit; it is not killed."""
         self._is_closed = True
         for fd in list(self._files):
             self.close_pipe(fd)
@@ -363,7 +364,7 @@ class Process(asyncio.SubprocessTransport):
                 del self._unsent[: os.write(file.fileno(), self._unsent[:_CHUNK_BYTES])]
         except BlockingIOError:
             pass
-        except OSError:  # it reads no more
+        except OSError:  # it no longer reads
             self.close_pipe(STDIN)
             return
         if self._unsent:
@@ -407,10 +408,10 @@ def find_processes(
     reaped: bool = False,
     unmarked: set[int] | None = None,
 ) -> list[int]:
-    """The live processes that bear `marker` (or, if it ends with `.`, one that begins with it), and
-    those of the session that `leader` opened. `reaped` says that the leader has ended: if its
-    number is in use again, then by a stranger. `unmarked` is filled with processes that are
-    becoming other programs, or ending: until they have, they show no mark."""
+    """Find the live processes that have `marker` (or, if it ends with `.`, one that begins with
+    it), and those of the session that `leader` opened. `reaped` says that the leader has ended: a
+    new process with its id is then unrelated. `unmarked` is filled with processes that are
+    executing other programs, or ending: until they have, they show no mark."""
     if not (_PROC_ROOT / "self" / "stat").exists():
         return [] if leader is None or not process_group_exists(leader) else [-leader]
     stats = _read_process_stats()
@@ -441,9 +442,9 @@ def format_signal(number: int) -> str:
 
 
 def send_signal(pids: Iterable[int], number: signal.Signals) -> None:
-    """To processes, and to the groups whose leaders' numbers are negative."""
+    """Send a signal to processes, and to process groups given as negative ids."""
     for pid in pids:
-        # Who changed its user (sudo) is not ours to end.
+        # A process that changed its user (sudo) cannot be killed.
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
@@ -453,7 +454,7 @@ def send_signal_to_group(leader: int, number: signal.Signals) -> None:
 
 
 def kill_marked_processes(marker: str) -> None:
-    """SIGKILL to all that bear the mark, and to what they start meanwhile."""
+    """Send SIGKILL to all processes with the mark, and to those that they start meanwhile."""
     looks = 0
     unmarked_before: set[int] = set()
     deadline = time.monotonic() + _UNMARKED_TIMEOUT_S
@@ -472,7 +473,7 @@ def kill_marked_processes(marker: str) -> None:
 
 
 def kill_child_process_groups() -> None:
-    """What we started is in process groups of its own, and would go on without us."""
+    """Kill the children, which are in their own process groups and would outlive this process."""
     for path in _PROC_ROOT.glob("self/task/*/children"):
         with suppress(OSError):
             for child in map(int, path.read_text(encoding="ascii").split()):
@@ -482,8 +483,8 @@ def kill_child_process_groups() -> None:
 
 
 async def terminate_processes(find: Callable[[], list[int]], grace: float) -> None:
-    """SIGTERM to all that `find` finds, `grace` seconds to obey, then SIGKILL until none is left;
-    cancelling it skips the rest of the grace, never the SIGKILL."""
+    """Send SIGTERM to all processes that `find` finds, then after `grace` seconds SIGKILL until
+    none is left; cancelling skips the rest of the grace period, never the SIGKILL."""
     if not (pids := find()):
         return
     try:
@@ -497,7 +498,7 @@ async def terminate_processes(find: Callable[[], list[int]], grace: float) -> No
 async def wait_until_none(
     find: Callable[[], list[int]], seconds: float = _KILL_TIMEOUT_S, insist: bool = False
 ) -> None:
-    """Wait until `find` finds no process; those that come meanwhile are killed if we `insist`."""
+    """Wait until `find` finds no process; new ones are killed if we `insist`."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while (left := find()) and loop.time() < deadline:
@@ -536,7 +537,7 @@ def _has_marker(process: _ProcessStat, marker: bytes, unmarked: set[int] | None)
 
 
 def _is_in_exec_or_ending(process: _ProcessStat) -> bool:
-    """Whether a process that shows no environment will show one in a moment, or did until now.
+    """Whether a process without a visible environment will show one in a moment, or did until now.
     Raises OSError."""
     if _KERNEL_THREADS_PARENT in (process.pid, process.parent_pid):
         return False
@@ -546,7 +547,7 @@ def _is_in_exec_or_ending(process: _ProcessStat) -> bool:
 
 
 def process_group_exists(leader: int) -> bool:
-    """Whether anything is left of a process group, be it a zombie; costs next to nothing."""
+    """Whether any process of a group is left, even a zombie; very cheap."""
     try:
         os.killpg(leader, 0)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Wire formats of a scripted turn: the bytes that either service would send.
+"""Wire formats of a scripted turn: the bytes that each service would send.
 
 The result is a list of frames, each ready to be written to the socket, with the steps that are not
-bytes (pauses, gates, disconnections, failures before the first text) left in between. It depends on
-the turn alone, so it is made once and kept with it.
+bytes (pauses, gates, disconnections, failures before the first text) left in between. It depends
+only on the turn, so it is built once and kept with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAST_HTTP_CHUNK = b"0\r\n\r\n"
 
 
 def build_playback(turn: script.Turn, wire: str) -> list[PlaybackItem]:
-    """What to play for a turn, after the opening event and including the end of the body."""
+    """Build what to play for a turn, after the opening event and including the end of the body."""
     if wire not in turn.encoded_playback:
         iter_events = {
             ANTHROPIC: _iter_anthropic_events,
@@ -42,7 +42,7 @@ def build_playback(turn: script.Turn, wire: str) -> list[PlaybackItem]:
 
 
 def encode_opening_event(turn: script.Turn, wire: str, number: int, model: str) -> bytes:
-    """The first event of an answer; it alone differs from one answer to the next."""
+    """Encode the first event of an answer; only it differs between answers."""
     if wire == RAW:
         return b""
     if wire == ANTHROPIC:
@@ -63,7 +63,7 @@ def encode_http_chunk(data: bytes) -> bytes:
 
 
 def _add_http_framing(events: Iterator[PlaybackItem], *, coalesce: bool) -> list[PlaybackItem]:
-    """Frames for HTTP; the end of the body travels with the last bytes."""
+    """Add HTTP framing; the end of the body is sent with the last bytes."""
     result: list[PlaybackItem] = []
     for event in events:
         if not isinstance(event, bytes):

@@ -15,7 +15,7 @@ _ControlStep = script.Pause | script.Gate | script.Disconnect | script.Fail
 
 
 def iter_responses_events(turn: script.Turn) -> Iterator[bytes | _ControlStep]:
-    """Events after the opening one, and the steps that are not said but done."""
+    """Iterate over the events after the opening one, and the steps that are actions."""
     output: list[dict[str, Any]] = []
     for step in turn.steps:
         match step:
@@ -38,7 +38,7 @@ def encode_created_event(model: str) -> bytes:
 
 
 def count_replies(items: list[dict[str, Any]]) -> int:
-    """How many replies of the model are among the items of a request's `input`."""
+    """Count the model's replies among the items of a request's `input`."""
     is_own = [
         item.get("role") == "assistant" or item.get("type") in ("function_call", "reasoning")
         for item in items
@@ -49,7 +49,7 @@ def count_replies(items: list[dict[str, Any]]) -> int:
 def _iter_item_events(
     step: script.Say | script.Think | script.Call, index: int, output: list[dict[str, Any]]
 ) -> Iterator[bytes]:
-    """One item with its deltas; it is added to `output`."""
+    """Iterate over the events of one item with its deltas, and add it to `output`."""
     place: dict[str, Any] = {"output_index": index}
     item: dict[str, Any]
     part: dict[str, Any] | None

@@ -79,7 +79,7 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call"):
 
 
 class Tokens(Struct, frozen=True, omit_defaults=True, tag="usage"):
-    """`input` counts what was not cached, as Anthropic does."""
+    """Token counts; `input` excludes cached tokens, as with Anthropic."""
 
     input: int = 0
     output: int = 0
@@ -88,7 +88,7 @@ class Tokens(Struct, frozen=True, omit_defaults=True, tag="usage"):
 
 
 class Stop(Struct, frozen=True, tag="stop"):
-    """Why the model stops, instead of the reason that follows from what it said."""
+    """Why the model stops, instead of the reason derived from its output."""
 
     reason: str
 
@@ -113,7 +113,7 @@ class Pause(Struct, frozen=True, tag="pause"):
 
 
 class Raw(Struct, frozen=True, omit_defaults=True, tag="raw"):
-    """Bytes for the body of the stream, whatever they are."""
+    """Raw bytes for the body of the stream."""
 
     text: str = ""
     data: bytes = b""
@@ -125,7 +125,7 @@ class Raw(Struct, frozen=True, omit_defaults=True, tag="raw"):
 
 
 class Gate(Struct, frozen=True):
-    """Goes on when the test opens it. Not for script files."""
+    """Waits until the test opens it. Not for script files."""
 
     event: asyncio.Event
 
@@ -142,8 +142,8 @@ class Turn:
     def __init__(
         self, *steps: Step, coalesce: bool = False, pace: float | None = None, done: bool = True
     ) -> None:
-        """`coalesce` lets a server write all that it can at once, `pace` is a number of pieces a
-        second; without `done` OpenAI's closing mark is left out."""
+        """`coalesce` lets a server write as much as possible at once, `pace` is a number of pieces
+        per second; without `done` OpenAI's final mark is left out."""
         self.steps = tuple(
             structs.replace(step, id=f"toolu_{next(self._call_ids):06}")
             if isinstance(step, Call) and step.id is None
@@ -194,7 +194,7 @@ def raw(content: bytes | str) -> Raw:
 
 
 def split_text(text: str, size: int | None) -> list[str]:
-    """The text as it is streamed; no empty pieces."""
+    """Split the text as it is streamed, without empty pieces."""
     if size is None:
         return [text] if text else []
     return [text[start : start + size] for start in range(0, len(text), size)]
@@ -213,8 +213,8 @@ class _FileScript(Struct, forbid_unknown_fields=True):
 
 
 def read_script(path: Path) -> tuple[list[Turn], bool]:
-    """The turns in a file, and whether each conversation gets them all. Raises
-    msgspec.ValidationError: naming the place that is not as it should be."""
+    """Return the turns in a file, and whether each conversation gets all of them. Raises
+    msgspec.ValidationError, which names the invalid part."""
     script = msgspec.json.decode(path.read_bytes(), type=_FileScript)
     given = [_FileTurn(turn) if isinstance(turn, list) else turn for turn in script.turns]
     turns = [

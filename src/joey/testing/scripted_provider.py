@@ -1,4 +1,4 @@
-"""A provider that plays a script; for the engine it is a provider like the others."""
+"""A provider that plays a script; the engine uses it like any other."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _FAILURE_BY_STATUS = {
 
 
 class ScriptEndedError(AssertionError):
-    """The model was asked more often than its script has turns."""
+    """There were more requests than the script has turns."""
 
 
 class ScriptedProvider:
-    """Answers each request with the next turn, and remembers the requests."""
+    """Answers each request with the next turn, and records the requests."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ScriptedProvider:
         self.is_closed = False
 
     async def prepare(self) -> None:
-        """Its model is known."""
+        """Do nothing: its model is known."""
 
     def learn_window(self, tokens: int) -> None:
         self.model = self.model.limit_window(tokens)
@@ -60,7 +60,7 @@ class ScriptedProvider:
         return False
 
     def doubt_window(self) -> None:
-        """Its model is known."""
+        """Do nothing: its model is known."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[msg.Chunk, None]:
         self.requests.append(request)
@@ -97,7 +97,8 @@ class ScriptedProvider:
 
 
 def _iter_items(turn: ScriptedTurn) -> Iterable[ScriptItem]:
-    """A turn's steps with calls numbered and the usual ending; a bare list as it is."""
+    """Iterate over a turn's steps with calls numbered and the usual ending; a plain list is
+    unchanged."""
     if not isinstance(turn, script.Turn):
         yield from turn
         return

@@ -37,7 +37,7 @@ _WRITES_PER_YIELD = 32
 
 
 class Request(Struct, frozen=True):
-    """One request as it arrived."""
+    """One received request."""
 
     path: str
     headers: dict[str, str]
@@ -57,7 +57,7 @@ TurnSelector = Callable[[Request], Turn]
 
 
 def by_conversation(turns: Sequence[Turn | TurnSelector]) -> TurnSelector:
-    """Plays the whole script to each of any number of conversations at a time."""
+    """Play the whole script to each of any number of conversations."""
 
     def select(request: Request) -> Turn:
         body = request.body if isinstance(request.body, dict) else {"messages": []}
@@ -79,7 +79,7 @@ def _select_turn(turns: Sequence[Turn | TurnSelector], number: int, request: Req
 
 
 class ModelServer:
-    """Answers requests with the turns of a script, in order, or as a function chooses them."""
+    """Answers requests with the turns of a script, in order or as a function chooses."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class ModelServer:
         port: int = 0,
         raw_paths: Sequence[str] = (),
     ) -> None:
-        """`raw_paths`: ends of further paths, whose requests are answered with `Raw` steps."""
+        """`raw_paths` are ends of further paths, whose requests are answered with `Raw` steps."""
         self._turns = turns if callable(turns) else list(turns)
         self._port = port
         self._wires = {
@@ -131,16 +131,16 @@ class ModelServer:
         await self._server.wait_closed()
 
     def drop_connections(self) -> None:
-        """Close every connection, idle or not, as a server does that restarts."""
+        """Drop every connection, idle or not, as a restarting server does."""
         for connection in list(self._connections):
             connection.drop()
 
     async def wait_for_connections(self, count: int) -> None:
-        """Return when exactly so many connections are open."""
+        """Wait until exactly this number of connections is open."""
         await self._wait_until(lambda: self.open_connections == count)
 
     async def wait_for_requests(self, count: int) -> None:
-        """Return when at least so many requests have arrived."""
+        """Wait until at least this number of requests has arrived."""
         await self._wait_until(lambda: len(self.requests) >= count)
 
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
@@ -175,7 +175,7 @@ class ModelServer:
 
 
 class _ClientConnection(asyncio.Protocol):
-    """One client: its requests are answered one after the other."""
+    """One client, whose requests are answered one after another."""
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server
@@ -230,7 +230,7 @@ class _ClientConnection(asyncio.Protocol):
         self._answer_task.add_done_callback(self._continue_after_answer)
 
     def _continue_after_answer(self, answered: asyncio.Task[None]) -> None:
-        """A request that came while the one before was still being answered."""
+        """Continue with a request that arrived before the previous one was answered."""
         if self._buffer and not answered.cancelled():
             self._start_next_request()
 

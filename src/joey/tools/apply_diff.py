@@ -1,7 +1,7 @@
 """The `apply_diff` tool: changes parts of files with SEARCH/REPLACE blocks.
 
-A call names one file, or several in `<args>`. Models leave the wrapping out at times; then the
-elements come in `file`, which holds all of them: `<path>…</path><diff>…</diff></file><file>…`.
+A call names one file, or several in `<args>`. Models sometimes leave out the wrapper; then `file`
+contains all the elements: `<path>…</path><diff>…</diff></file><file>…`.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class PlannedEdit(Struct, frozen=True):
 
 
 class DiffFailureWithheldUntilApproval(Struct, frozen=True):
-    """A file outside of the workspace that cannot be changed: told once the call is allowed. Told
-    before, it would let the model find out about files that nobody let it look at."""
+    """A file outside of the workspace that cannot be changed, reported only after approval:
+    earlier, the error would tell the model about files that no user has allowed it to read."""
 
     request: FileDiffRequest
     resolved_path: ResolvedPath
@@ -247,8 +247,8 @@ _SEARCH_LINE_RE = compile_regex(r"^[ \t]*<{7,8} SEARCH>?[ \t]*\r?\n", re.MULTILI
 
 
 def parse_request(arguments: Mapping[str, Any], tool: str) -> DiffRequest:
-    """The diffs of a call; those for the same file become one. Raises ArgumentError: a path or a
-    diff is missing, or `args` has another structure."""
+    """Parse the diffs of a call; those for the same file are merged. Raises ArgumentError if a path
+    or a diff is missing, or `args` has another structure."""
     diffs: dict[str, list[str]] = {}
     wrapped = any(arguments.get(key) for key in _WRAPPER_PARAMETERS)
     named = arguments.get("path") or arguments.get("file_path")
@@ -288,7 +288,7 @@ def _iter_diffs(elements: Any) -> Iterator[tuple[str, str]]:
 
 
 def _insert_start_line(text: str, diff: Any) -> str:
-    """A start line beside the content, put where a block has it."""
+    """Insert a start line given next to the content where a block has it."""
     line = _get_first_value(diff, "start_line") if isinstance(diff, dict) else None
     line = str(line) if isinstance(line, int) else line
     if not isinstance(line, str) or not line.isdecimal() or ":start_line:" in text:

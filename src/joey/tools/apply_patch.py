@@ -1,8 +1,8 @@
 """The `apply_patch` tool: changes, creates, moves and deletes files with one patch.
 
-Everything is computed before anything is written. The hunks are applied one after the other to
-drafts of the files, so that a file may be changed twice, or deleted and created anew, in one patch.
-Failures are collected; if there is any, the patch is not carried out at all.
+Everything is computed before anything is written. The hunks are applied one after another to drafts
+of the files, so that a file may be changed twice, or deleted and created again, in one patch.
+Failures are collected; if there is any, no part of the patch is applied.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _build_patch_error(reasons: Sequence[str]) -> ToolError:
 
 
 async def _write_draft(draft: FileDraft, ctx: ToolContext) -> tuple[str, tuple[Diagnostic, ...]]:
-    """What was done, and the errors that it introduced."""
+    """Write a draft; return what was done, and the errors that it introduced."""
     path = draft.resolved_path.path_as_given
     if not draft.is_changed:
         return f"No changes needed for '{path}'", ()
@@ -188,7 +188,7 @@ async def _write_draft(draft: FileDraft, ctx: ToolContext) -> tuple[str, tuple[D
 
 
 async def _build_file_patch(draft: FileDraft) -> UnifiedDiff:
-    """The change of one file, in words where there are no lines to show."""
+    """Build the patch of one file, in words if there are no lines to show."""
     path = draft.resolved_path.display_path
     if draft.moved_to is not None:
         return UnifiedDiff(
@@ -205,7 +205,7 @@ async def _build_file_patch(draft: FileDraft) -> UnifiedDiff:
 
 
 class FileDraft(Struct):
-    """A file that a patch names, while the hunks are laid on it."""
+    """A file named by a patch, while hunks are applied to it."""
 
     original: OriginalFile
     new_bytes: bytes | None
@@ -238,7 +238,7 @@ class PatchPlan(Struct, frozen=True):
 
 
 async def plan_patch(hunks: Sequence[FileOperation], ctx: ToolContext) -> PatchPlan:
-    """Raises ToolError: a path is hidden or cannot be one; no file has been looked at then."""
+    """Plan a patch. Raises ToolError if a path is hidden or invalid; then no file was read."""
     paths: dict[str, ResolvedPath] = {}
     for hunk in hunks:
         for path in _list_paths(hunk):
@@ -259,7 +259,7 @@ async def plan_patch(hunks: Sequence[FileOperation], ctx: ToolContext) -> PatchP
 def _find_outside_paths(
     hunks: Sequence[FileOperation], paths: dict[str, ResolvedPath]
 ) -> frozenset[Path]:
-    """Files outside of the workspace, and those that are moved there or, maybe, come from there."""
+    """Find files outside of the workspace, and those moved there or possibly from there."""
     outside: set[Path] = set()
     for hunk in hunks:
         named = [paths[path] for path in _list_paths(hunk)]
@@ -284,7 +284,7 @@ class _PatchPlanner:
         return tuple(self._drafts.values())
 
     async def apply_hunk(self, hunk: FileOperation) -> None:
-        """Raises ToolError: the hunk does not fit what is there."""
+        """Apply a hunk. Raises ToolError if it does not match the file."""
         draft = await self._load_draft(hunk.path)
         match hunk:
             case AddFile(path, content):

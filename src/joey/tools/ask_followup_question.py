@@ -91,7 +91,7 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
                 render_unattended_question(get_first_suggestion(prepared.row_text or ""))
             )
         tag = "answer" if ctx.protocol is ToolProtocol.XML else "user_message"
-        # Who picks an answer for want of a user does not pick a mode with it.
+        # A policy that picks an answer without a user does not pick a mode with it.
         mode = prepared.modes_by_answer.get(answer.text) if answer.is_by_user else None
         return Outcome(
             render_answer(tag, answer.text, len(answer.images)),
@@ -101,7 +101,7 @@ class AskFollowupQuestion(Tool[AskFollowupQuestionParams, PreparedQuestion]):
 
 
 def _normalize_suggestions(given: object) -> object:
-    """Suggestions in any of the ways that models write them, as a list of objects."""
+    """Normalize suggestions in any form that models use to a list of objects."""
     match given:
         case None:
             return []

@@ -24,7 +24,7 @@ class AttemptCompletionParams(Struct, frozen=True):
 
 
 class AttemptCompletion(Tool[AttemptCompletionParams, PreparedToolCall]):
-    """Whether the result may be presented, and whether it is accepted, is the task's business."""
+    """The task decides whether the result may be presented, and whether it is accepted."""
 
     name: ClassVar[str] = "attempt_completion"
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS

@@ -1,9 +1,9 @@
 """The base class of tools: parameters, schema, `prepare` (claims) and `run_prepared` (act).
 
-Between the two the policy judges the claims and, where necessary, the user is asked. A tool never
-reaches the engine: a request to the task itself is returned as a directive. The text that one call
-may return is limited by the model's context window (`compute_text_budget`). Output of a running
-call is passed on at a limited rate (`LiveOutput`).
+Between the two, the policy judges the claims and the user is asked if necessary. A tool never calls
+the engine: a request to the task itself is returned as a directive. The text that one call may
+return is limited by the model's context window (`compute_text_budget`). Output of a running call is
+passed on at a limited rate (`LiveOutput`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from joey.tools.parameters import (
 
 
 class PreparedToolCall(Struct, frozen=True, kw_only=True):
-    """A call that is ready to run. Subclass it to carry what `run_prepared` needs."""
+    """A call that is ready to run. Subclass it to hold what `run_prepared` needs."""
 
     claims: tuple[Claim, ...]
     row: dict[str, Any]
@@ -73,7 +73,7 @@ class CompleteTask(Struct, frozen=True):
 
 
 class StartSubtask(Struct, frozen=True):
-    """A subtask shall do a part of the work; its result becomes the result of this call."""
+    """Start a subtask, whose result becomes the result of this call."""
 
     mode: str
     message: str
@@ -86,7 +86,7 @@ Directive = SetTodos | ChangeMode | CompleteTask | StartSubtask
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
-    """What the model is told, and what the task shall do."""
+    """The result for the model, and directives for the task."""
 
     text: str
     images: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
 
 class AvailabilityContext(Struct, frozen=True):
-    """What decides whether a tool is offered, beside the mode."""
+    """What decides, besides the mode, whether a tool is offered."""
 
     settings: Settings
     model: ModelInfo
@@ -119,7 +119,7 @@ class AvailabilityContext(Struct, frozen=True):
 
     @property
     def edit_tool(self) -> str:
-        """The one tool for changing parts of files: the user's choice, else the model's own."""
+        """The only tool for changing parts of files: the user's choice, else the model's."""
         if self.model.has_small_window:
             return "edit"  # takes the fewest tokens to explain
         chosen = self.settings.edit_tool
@@ -131,7 +131,7 @@ PreparedT = TypeVar("PreparedT", bound=PreparedToolCall)
 
 
 class Tool(ABC, Generic[ParamsT, PreparedT]):
-    """One instance serves all tasks: everything about a call is in its arguments."""
+    """A tool. One instance serves all tasks: everything about a call is in its arguments."""
 
     name: ClassVar[str]
     aliases: ClassVar[tuple[str, ...]] = ()
@@ -153,26 +153,26 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
     """Tags beside the fields of `params` that XML calls may use: old names and wrappers."""
 
     def is_offered(self, context: AvailabilityContext) -> bool:
-        """Whether it is of use here. What is not offered is still understood when called."""
+        """Whether it is useful here. A tool that is not offered can still be called."""
         return True
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model is told of it."""
+        """The specification of the tool for the model."""
         return _build_spec(self)
 
     def select_spec(self, context: AvailabilityContext) -> ToolSpec:
-        """The same, for tools that can do more in some places: one object for each that it may be,
-        so that its bytes can be kept."""
+        """Select the specification, for tools with variants: one cached object for each, so that
+        its bytes stay the same."""
         return self.spec
 
     @property
     def xml_tags(self) -> frozenset[str]:
-        """Tags that may stand inside of the tool's own in an XML call."""
+        """Tags that may be inside of the tool's own in an XML call."""
         return frozenset((*self.params.__struct_encode_fields__, *self.extra_xml_params))
 
     def describe_to_parser(self, name: str, *, is_callable: bool = True) -> KnownTool:
-        """The tool under one of its names, for the parsers of calls."""
+        """Describe the tool under one of its names, for the parsers of calls."""
         required = list_required_parameters(self.params)
         return KnownTool(
             name=name,
@@ -190,28 +190,28 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
         return None
 
     def parse(self, arguments: dict[str, Any]) -> ParamsT:
-        """Arguments of either protocol as parameters; lenient about types and old names. Raises
-        ArgumentError: naming the parameter that is missing or wrong."""
+        """Parse arguments of either protocol; lenient about types and old names. Raises
+        ArgumentError, which names the parameter that is missing or wrong."""
         params = convert_arguments(arguments, self.params, self.name, self.parameter_aliases)
         require_texts(params, self.required_texts, self.name)
         return typing.cast("ParamsT", params)
 
     def prewarm(self, terminal: Terminal) -> None:
-        """A call of it begins to arrive; its arguments, and leave to run it, come later."""
+        """Prepare for a call that is beginning to arrive; its arguments and approval come later."""
 
     @abstractmethod
     async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedT:
-        """Look at the world and say what would be done; changes nothing."""
+        """Read what is needed and say what would be done, without changing anything."""
 
     async def run_prepared(
         self, prepared: PreparedT, ctx: ToolContext, answer: Answer | None
     ) -> Outcome:
-        """Do it. `answer` is the user's, when one was asked."""
+        """Run the call. `answer` is the user's, if they were asked."""
         assert prepared.outcome is not None
         return prepared.outcome
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
-        """`[read_file for 'a.py']`: how a result in the XML protocol names its call."""
+        """Describe the call in the result of the XML protocol: `[read_file for 'a.py']`."""
         for key in ("path", "file_path", "question", "query", "action", "task", "command"):
             if isinstance(value := arguments.get(key), str):
                 return f"[{self.name} for '{value}']"
@@ -219,12 +219,12 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
 
     @property
     def description(self) -> str:
-        """What the model is told about the tool: the Markdown file beside its module."""
+        """The description for the model: the Markdown file next to its module."""
         return _load_description(self.name)[0]
 
     @property
     def xml_usage(self) -> str | None:
-        """A hand-written example of the call as XML, where one made from the schema won't do."""
+        """A hand-written example of the call as XML, if the generated one is not enough."""
         return _load_description(self.name)[1]
 
 
@@ -233,7 +233,7 @@ class ExternalCall(Struct, frozen=True):
 
 
 class ExternalTool(Tool[ExternalCall, PreparedT]):
-    """A tool that others define: its name, description and schema come from outside joey."""
+    """A tool defined by others: its name, description and schema come from outside joey."""
 
     params: ClassVar[type[Struct]] = ExternalCall
 
@@ -269,7 +269,7 @@ class ExternalTool(Tool[ExternalCall, PreparedT]):
 
 
 class PathParams(Struct, frozen=True):
-    """Parameters of a lookup; subclasses add what else it asks for."""
+    """Parameters of a lookup; subclasses add others."""
 
     path: str
 
@@ -283,7 +283,8 @@ class PreparedLookup(PreparedToolCall, frozen=True, kw_only=True):
 
 
 class LookupTool(Tool[PathParamsT, PreparedLookup]):
-    """Looks something up before anybody is asked, but outside of the workspace only after."""
+    """A tool that looks something up before approval, but outside of the workspace only
+    afterwards."""
 
     group: ClassVar[ToolGroup] = ToolGroup.READ
     can_run_in_parallel: ClassVar[bool] = True
@@ -294,7 +295,7 @@ class LookupTool(Tool[PathParamsT, PreparedLookup]):
 
     @abstractmethod
     async def look_up(self, params: PathParamsT, path: ResolvedPath, ctx: ToolContext) -> str:
-        """The result for the model."""
+        """Return the result for the model."""
 
     async def prepare(self, params: PathParamsT, ctx: ToolContext) -> PreparedLookup:
         path = resolve_visible_path(ctx, params.path)
@@ -329,8 +330,8 @@ _MAX_COMPARED_NAMES = 1000
 
 
 async def suggest_paths(ctx: ToolContext, missing: ResolvedPath) -> str:
-    """A sentence with paths that may be meant by one that does not exist, or nothing: those of the
-    same name elsewhere in the workspace, else the one most like it in its directory."""
+    """Suggest paths for one that does not exist, in a sentence: those of the same name elsewhere in
+    the workspace, else the most similar one in its directory."""
     name, parent = missing.path.name, missing.path.parent
     if not missing.is_inside or not _GLOB_CHARACTERS.isdisjoint(name):
         return ""
@@ -351,7 +352,8 @@ async def suggest_paths(ctx: ToolContext, missing: ResolvedPath) -> str:
 
 @cache
 def _build_spec(tool: Tool[Any, Any]) -> ToolSpec:
-    """The same object for the same tool, so that its bytes can be kept."""
+    """Build the specification: the same object for the same tool, so that its bytes can be
+    cached."""
     return ToolSpec(
         name=tool.name,
         description=tool.description,
@@ -363,7 +365,7 @@ def _build_spec(tool: Tool[Any, Any]) -> ToolSpec:
 
 @cache
 def _load_description(name: str) -> tuple[str, str | None]:
-    """The Markdown file of a tool, cut in two at the line ``---xml---`` if it has one."""
+    """Load the Markdown file of a tool, split at the line ``---xml---`` if it has one."""
     text = Path(__file__).with_name(f"{name}.md").read_text(encoding="utf-8")
     description, marker, usage = text.partition("\n---xml---\n")
     return description.strip(), usage.strip() if marker else None
@@ -375,8 +377,8 @@ _BYTES_PER_TOKEN = 3
 
 
 def compute_text_budget(model: ModelInfo) -> int:
-    """Bytes of text that one call may return: three fifths of the window without the reply,
-    or a quarter of a small window."""
+    """Compute how many bytes of text one call may return: three fifths of the window without the
+    reply, or a quarter of a small window."""
     tokens = (model.context_window - model.max_output_tokens) * 3 // 5
     if model.has_small_window:
         tokens = model.context_window // 4
@@ -384,7 +386,7 @@ def compute_text_budget(model: ModelInfo) -> int:
 
 
 def truncate_to_budget(text: str, model: ModelInfo, note: str) -> str:
-    """As many lines of a text as one call may return, with a note if that is not all."""
+    """Cut a text to the lines that one call may return, with a note if any are missing."""
     data, budget = text.encode(errors="replace"), compute_text_budget(model)
     if len(data) <= budget:
         return text

@@ -1,5 +1,4 @@
-"""`joey tasks rewind` and `joey tasks fork`: return to an earlier message, in place or in a
-copy."""
+"""`joey tasks rewind` and `fork`: return to an earlier message, in place or in a copy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The sandbox level `landlock`: the kernel's rules for files, signals and system calls.
 
-Landlock only allows, and a right to a directory covers everything below it. So readable places are
-spelled out down to where something hidden lies. Protected names cannot be excepted from a
-workspace that may be written: they are restored once the command has ended.
+Landlock can only grant access, and access to a directory covers everything below it. So readable
+paths are listed down to the level of hidden ones. Protected names in a writable workspace cannot be
+excluded: they are restored once the command has ended.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Landlock:
     is_precheck_reliable = True
 
     def __init__(self, version: int | None = None) -> None:
-        """`version` is that of the kernel's rules to use; None: the newest it has."""
+        """`version` is the Landlock version to use; None means the kernel's newest."""
         self._requested_version = version
 
     @property
@@ -62,7 +62,7 @@ class Landlock:
         return newest if self._requested_version is None else min(newest, self._requested_version)
 
     def explain_unavailable(self) -> str | None:
-        """Why it need not even be tried."""
+        """Explain why the sandbox cannot work here, without probing."""
         if not seccomp.is_supported_machine():
             return f"the system calls of this processor ({os.uname().machine}) are not known"
         if self.version < 1:
@@ -93,7 +93,7 @@ class Landlock:
         shell: Sequence[bytes],
         has_network: bool,
     ) -> dict[str, Any]:
-        """What the supervisor needs to know."""
+        """Build the plan for the supervisor."""
         version = self.version
         is_scoped = version >= _SCOPES_MIN_ABI_VERSION
         spared = () if is_scoped else (os.getpid(),)
@@ -134,7 +134,7 @@ def _build_seccomp_filter(*, internet: bool, spared: tuple[int, ...]) -> bytes:
 
 @lru_cache(8)
 def _build_rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
-    """Places and rights, as the kernel wants them."""
+    """Build the paths and rights for the kernel."""
     found: list[tuple[str, int]] = []
     stricter = {
         above
@@ -149,7 +149,7 @@ def _build_rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
                 found.append((str(place), rights if place.is_dir() else rights & _FILE_RIGHTS))
     found.append((str(layout.temp_directory / "tmp"), READ_RIGHTS | CHANGE_RIGHTS))
     if layout.workspace in stricter:
-        # It holds secrets, which stay closed; only what they are called can be seen.
+        # It holds secrets, which stay inaccessible; only their names are visible.
         found.append((str(layout.workspace), _READ_DIR_RIGHT))
     found += (
         (f"/dev/{name}", _READ_FILE_RIGHT | _WRITE_FILE_RIGHT | _IOCTL_DEV_RIGHT)
@@ -161,7 +161,7 @@ def _build_rules(layout: FilesystemLayout) -> list[tuple[str, int]]:
 def _iter_allowed_paths(
     path: Path, stricter: set[Path], layout: FilesystemLayout
 ) -> Iterator[Path]:
-    """The place itself, or what lies in it when something below it is to be seen less of."""
+    """Iterate over the path itself, or its entries if something below it has fewer rights."""
     if path == Path("/dev"):
         return
     if path not in stricter and path != Path("/"):
@@ -171,7 +171,7 @@ def _iter_allowed_paths(
         with os.scandir(path) as entries:
             names = sorted(entry.name for entry in entries if not entry.is_symlink())
     except OSError:
-        return  # Not to be seen by us either.
+        return  # Not visible here either.
     for name in names:
         if path / name not in layout.views:
             yield from _iter_allowed_paths(path / name, stricter, layout)

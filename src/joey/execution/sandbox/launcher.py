@@ -1,12 +1,12 @@
-"""The launcher: confined processes that wait for their command, and become it.
+"""The launcher: sandboxed processes that wait for their command, and become it.
 
 Everything about a sandbox that does not depend on the command is done before the command is known:
 namespaces and mounts, or Landlock's rules. A process that has waited is used only if all of that
 still holds (`is_stale`): the same mounts at the same places from the same sources, the same inodes
-behind the rules, about as many processes of the user.
+in the rules, about as many processes of the user.
 
-Resource limits are set here. The kernel counts all processes of a user, so the limit is the number
-there is already plus the command's share; it does not hold for root (see `ControlGroup`).
+Resource limits are set here. The kernel counts all processes of a user, so the limit is the current
+number plus the command's share; it does not apply to root (see `ControlGroup`).
 
 Runs in the supervisor and its children: the standard library only, and little of it.
 """
@@ -41,10 +41,11 @@ _MOUNT_TABLE_ESCAPES = {ord(each): f"\\{ord(each):03o}" for each in "\\ \t\n"}
 
 
 class ConfinedChild:
-    """A child process that is confined, and waits for its command."""
+    """A sandboxed child process that waits for its command."""
 
     def __init__(self, plan: dict[str, Any], network: int | None = None) -> None:
-        """`network`: the network namespace to join. Raises OSError: no process could be started."""
+        """`network` is the network namespace to join. Raises OSError if no process could be
+        started."""
         self.plan = plan
         self.network = network
         self._thread_count = _count_own_threads(plan["processes"])
@@ -56,19 +57,20 @@ class ConfinedChild:
             os.close(each)
 
     def wait_until_ready(self) -> bytes:
-        """Why it does not wait for a command; empty when it does, or that is not known yet."""
+        """Return why it is not waiting for a command; "" if it is, or that is not known yet."""
         return b""
 
     def remember(self) -> None:
-        """It will wait for a while: note what it stands on, and do what can be done meanwhile."""
+        """Note the state that the sandbox depends on, and do what can be done before the
+        command."""
 
     def is_stale(self) -> bool:
-        """Whether the machine has changed too much since for a command to be run in it."""
+        """Whether the machine has changed too much since for a command to run in it."""
         drift = abs(_count_own_threads(self.plan["processes"]) - self._thread_count)
         return bool(drift * 8 > self.plan["processes"])
 
     def start(self, command: dict[str, Any]) -> bytes:
-        """Run a command in it: why that does not work, or nothing."""
+        """Run a command in it; return why that failed, if it did."""
         data = memoryview(self._encode_command(command))
         try:
             while data:
@@ -80,7 +82,7 @@ class ConfinedChild:
         return b""
 
     def discard(self) -> None:
-        """End it: there is no command for it."""
+        """Kill it: there is no command for it."""
         os.kill(self.pid, _signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
@@ -91,7 +93,7 @@ class ConfinedChild:
         raise NotImplementedError
 
     def _limit_processes(self) -> None:
-        """Limit the number of the user's processes, for this one and those that come of it."""
+        """Limit the number of the user's processes, for this one and its descendants."""
         if (most := self.plan["processes"]) and os.getuid():
             _limit(0, resource.RLIMIT_NPROC, self._thread_count + most)
 
@@ -116,7 +118,7 @@ class LandlockChild(ConfinedChild):
             kernel.apply_landlock_rules(plan["files"], plan["tcp"], plan["scopes"], plan["rules"])
             kernel.drop_capabilities(plan["capabilities"])
             kernel.install_seccomp_filter(plan["seccomp"])
-            if data := read_to_end(gate):  # else nobody has a command
+            if data := read_to_end(gate):  # otherwise there is no command
                 cwd, shell, env = marshal.loads(data)
                 os.chdir(cwd)
                 os.execve(shell[0], shell, env)
@@ -135,7 +137,7 @@ class LandlockChild(ConfinedChild):
                 seen = os.lstat(path)
                 found.append((seen.st_dev, seen.st_ino))
             except OSError:
-                found.append(None)  # It is gone, or not to be seen by us either.
+                found.append(None)  # It is gone, or not visible here either.
         return found
 
     def start(self, command: dict[str, Any]) -> bytes:
@@ -181,7 +183,8 @@ class BubblewrapChild(ConfinedChild):
     def _spawn_in_network(
         self, network: int, program: list[str], numbers: list[tuple[int, int]]
     ) -> int:
-        """As `posix_spawn`, after joining a network, which bubblewrap has no option for."""
+        """Like `posix_spawn`, after joining a network namespace, for which bubblewrap has no
+        option."""
         from joey.execution.sandbox.kernel import enter_namespace
 
         if pid := os.fork():
@@ -221,7 +224,7 @@ class BubblewrapChild(ConfinedChild):
         return super().is_stale() or self._mounts != self._read_mounts() or not places <= points
 
     def protect(self, command: dict[str, Any], placeholders: list[str]) -> bytes:
-        """Mount what keeps protected names from being changed: why that fails, or nothing."""
+        """Mount protection over protected names; return why that failed, if it did."""
         if self._mounter is None:
             self._mounter = MountHelper(self.first_pid)
         mounts = [(kind, name) for kind in ("keep", "hold", "mask") for name in command[kind]]
@@ -233,12 +236,12 @@ class BubblewrapChild(ConfinedChild):
             return file.read()
 
     def _encode_command(self, command: dict[str, Any]) -> bytes:
-        """A script for the first process inside; it goes on with the arguments that are set."""
+        """Encode a script for the first process inside, which continues with its own arguments."""
         env = b" ".join(
             b"%s=%s" % (key.encode(), _quote(word)) for key, word in command["env"].items()
         )
         cwd, arguments = _quote(command["cwd"]), b" ".join(map(_quote, command["shell"]))
-        # In braces: a script that was not sent to its end is not begun with.
+        # In braces, so that an incomplete script is not started.
         return b"""{
             export %s
             cd -P -- %s 2>&1 || { echo 1 >&%d; exit; }
@@ -259,7 +262,7 @@ class MountHelper:
         theirs.close()
 
     def mount_all(self, root: str, mounts: list[tuple[str, str]]) -> bytes:
-        """Mount over names below `root`: why that fails, or nothing."""
+        """Mount over names below `root`; return why that failed, if it did."""
         try:
             self._socket.sendall(marshal.dumps((root, mounts)))
             self._socket.shutdown(_socket.SHUT_WR)
@@ -310,7 +313,7 @@ def _quote(word: str | bytes) -> bytes:
 
 
 def _open_without_symlinks(root: str, path: str) -> int | None:
-    """Without following a link; None when it went away, or has become one."""
+    """Open a path without following links; None if it is gone or has become one."""
     directory = os.open(root, _OPEN_PATH_FLAGS)
     for name in path.split("/"):
         try:
@@ -327,7 +330,7 @@ def _open_without_symlinks(root: str, path: str) -> int | None:
 
 
 def _count_own_threads(most: int) -> int:
-    """Of the user, where the kernel limits their number; that it does not for root."""
+    """Count the user's threads if the kernel limits their number, which it does not for root."""
     user, count = os.getuid(), 0
     if not most or not user:
         return 0
@@ -342,7 +345,7 @@ def _count_own_threads(most: int) -> int:
 
 
 def receive_descriptors(source: _socket.socket, most: int) -> tuple[bytes, list[int]]:
-    """A message, and the descriptors that came with it."""
+    """Receive a message with its descriptors."""
     numbers = array.array("i")
     space = _socket.CMSG_LEN(most * numbers.itemsize)
     data, attached, *_ = source.recvmsg(512, space, _socket.MSG_CMSG_CLOEXEC)
@@ -360,7 +363,7 @@ def read_to_end(descriptor: int) -> bytes:
 
 
 def list_children(pid: int) -> list[int]:
-    """Also those that have ended and were not asked about yet."""
+    """List the children, including exited ones that were not waited for."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
             return [int(each) for each in file.read().split()]
@@ -369,7 +372,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def list_descendants(pid: int) -> list[int]:
-    """Nearest first; zombies are left out."""
+    """List descendants, nearest first, without zombies."""
     known: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():

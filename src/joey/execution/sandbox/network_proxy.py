@@ -1,12 +1,12 @@
-"""The HTTP proxy through which confined commands reach the allowed hosts.
+"""The HTTP proxy through which sandboxed commands reach the allowed hosts.
 
-The command has no network. At a socket inside its empty network namespace joey answers as a proxy:
-CONNECT, and requests in absolute form. Requests are parsed strictly: an ambiguous one is refused.
-A host must be on the list and is then resolved, and the connection goes to the very address that
-was checked, so a listed name leads nowhere private. The traffic itself is not inspected.
+The command has no network. On a socket inside its empty network namespace, joey serves as a proxy:
+CONNECT, and requests in absolute form. Requests are parsed strictly: an ambiguous one is rejected.
+A host must be on the list and is then resolved, and the connection is made to exactly the checked
+address, so a listed name cannot lead to a private network. The traffic itself is not inspected.
 
-Where the user's own programs must use a proxy, connections go through that one. Hosts are then
-judged by name only, because the other proxy resolves them; its password stays in joey.
+If the user's own programs must use a proxy, connections go through that one. Hosts are then checked
+by name only, because the other proxy resolves them; its password stays in joey.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class HostRefusedError(Exception):
-    """Whom a command must not reach."""
+    """A command must not reach this host."""
 
 
 class ProxiedSupervisorHandle(SupervisorHandle):
-    """A command that reaches some hosts, through a proxy of its own."""
+    """A command with access to some hosts through its own proxy."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ProxiedSupervisorHandle(SupervisorHandle):
         hosts: Sequence[str],
         env: Mapping[str, str],
     ) -> None:
-        """`env` names the proxy that the user's own programs use. Raises ToolError."""
+        """`env` names the proxy of the user's own programs. Raises ToolError."""
         if (level := plan["sandbox"]["level"]) != "full":
             raise ToolError(_UNSUPPORTED_LEVEL_MESSAGE.format(level=level))
         super().__init__(plan, start_command)
@@ -104,14 +104,15 @@ class HostProxy:
         resolve: HostResolver,
         upstream: UpstreamProxy | None = None,
     ) -> None:
-        """`upstream` is a proxy that the user's own programs use."""
+        """`upstream` is the proxy of the user's own programs."""
         self._allowed_hosts = hosts
         self._resolve = resolve
         self._upstream = upstream
 
     @property
     def environment(self) -> dict[str, str]:
-        """What tells programs that there is a proxy; what listens inside is reached without."""
+        """The variables that announce the proxy; servers inside the sandbox are reached
+        directly."""
         address = f"http://127.0.0.1:{PROXY_PORT}"
         listed = {host.name for host in self._allowed_hosts}
         around = ",".join(each for each in _LOOPBACK_NAMES if each not in listed)
@@ -119,7 +120,7 @@ class HostProxy:
         return found | {"NO_PROXY": around, "no_proxy": around, "NODE_USE_ENV_PROXY": "1"}
 
     async def start_endpoint(self, listening: socket.socket) -> ProxyEndpoint:
-        """Answer at a socket of a command's own."""
+        """Serve on a command's own socket."""
         endpoint = ProxyEndpoint(self)
         listening.setblocking(False)
         endpoint.server = await asyncio.start_server(
@@ -158,7 +159,7 @@ class HostProxy:
     async def _resolve_allowed_addresses(
         self, request: ProxyRequest, found: AllowedHost
     ) -> Sequence[str]:
-        """What may be connected to; listed addresses are not looked up anywhere."""
+        """Resolve the addresses that may be connected to; listed IP addresses are not looked up."""
         if found.is_local_or_address:
             is_local = allowed_hosts.is_local_name(found.name)
             return ["127.0.0.1", "::1"] if is_local else [request.host]
@@ -172,7 +173,7 @@ class HostProxy:
         return fine
 
     def _is_address_allowed(self, text: str, port: int) -> bool:
-        """Where a listed name may lead: a private address has to be listed too."""
+        """Whether a listed name may resolve to this address: a private one must be listed too."""
         address = ip_address(text.partition("%")[0])
         return allowed_hosts.is_public_address(address) or any(
             each.allows(str(address), port) for each in self._allowed_hosts
@@ -180,7 +181,7 @@ class HostProxy:
 
 
 class ProxyEndpoint:
-    """Where one command asks to be let through."""
+    """The proxy endpoint of one command."""
 
     server: asyncio.Server
 
@@ -235,7 +236,7 @@ class ProxyEndpoint:
         await _relay_streams((reader, writer), there)
 
     def take_denial_messages(self) -> list[str]:
-        """Those that nobody has taken yet."""
+        """Take messages about denied hosts that were not taken yet."""
         found = [message for message, is_taken in self._denial_messages.items() if not is_taken]
         self._denial_messages |= dict.fromkeys(found, True)
         return found
@@ -259,14 +260,14 @@ class _ActivityClock(Struct):
 
 
 async def _relay_streams(here: StreamPair, there: StreamPair) -> None:
-    """Both ways, until both have ended or nothing has moved for long."""
+    """Relay both streams until both have ended, or nothing has been sent for long."""
     clock = _ActivityClock(asyncio.get_running_loop().time())
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(_copy_stream(here[0], there[1], clock))
             group.create_task(_copy_stream(there[0], here[1], clock))
     except* (OSError, TimeoutError):
-        pass  # One side has gone, and so has the other by now.
+        pass  # One side is closed, and by now the other too.
     finally:
         there[1].close()
 
@@ -294,7 +295,7 @@ async def _copy_stream(
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """By the system. Raises OSError."""
+    """Resolve a host by the system. Raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -306,7 +307,7 @@ _DROPPED_HEADER_PREFIXES = (b"host:", b"connection:", b"keep-alive:", b"proxy-")
 
 
 class BadProxyRequestError(Exception):
-    """Says what about it is not understood."""
+    """A proxy request is invalid; the text says why."""
 
 
 class ProxyRequest(Struct, frozen=True):
@@ -322,7 +323,7 @@ class ProxyRequest(Struct, frozen=True):
 
 
 def format_host_port(host: str, port: int) -> str:
-    """As it is written in a list of hosts, too."""
+    """Format host and port as in a list of hosts."""
     return _join_port(host, port, allowed_hosts.WEB_PORTS)
 
 
@@ -391,7 +392,7 @@ class UpstreamProxy(Struct, frozen=True):
     credentials: str = ""
 
     async def connect(self, request: ProxyRequest) -> StreamPair:
-        """A way to the host. Raises OSError: the other proxy does not let us through."""
+        """Connect to the host. Raises OSError if the other proxy rejects it."""
         reader, writer = await asyncio.open_connection(self.host, self.port, limit=_MAX_HEAD_BYTES)
         place = _join_port(request.host, request.port)
         lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
@@ -412,7 +413,7 @@ class UpstreamProxy(Struct, frozen=True):
 
 
 def find_upstream_proxy(env: Mapping[str, str]) -> UpstreamProxy | None:
-    """The proxy that an environment names, if we can speak with it."""
+    """Find the proxy that an environment names, if its protocol is supported."""
     names = (each for name in _UPSTREAM_PROXY_VARIABLES for each in (name, name.upper()))
     found = next(filter(None, map(env.get, names)), "")
     try:

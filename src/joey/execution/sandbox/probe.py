@@ -1,9 +1,8 @@
 """The probe that finds out which sandbox level works on this machine.
 
-A hostile little script is run at each level. It writes where it must not, reads a secret, and
-sends to sockets of this machine; it also writes where it may. The level works when all of the
-first failed and the last did not. That is judged from outside, by what happened, not by what the
-script says.
+A small hostile script is run at each level. It writes where it must not, reads a secret, and sends
+to sockets of this machine; it also writes where it may. The level works if all of the former failed
+and the last succeeded. This is judged from outside by the effects, not by the script's output.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _CANARY_SECRET = "a secret of the canary"
 
 
 class CanaryProbe:
-    """Tries each way of confining once, the best first, and remembers the answer."""
+    """Probes each sandbox backend once, the best first, and remembers the result."""
 
     def __init__(self, backends: Sequence[SandboxBackend | Seatbelt]) -> None:
         self._backends = backends
@@ -97,7 +96,7 @@ _NO_PROCESS_LIMIT_GAP_TEXT = (
 
 
 def probe_backend(backend: SandboxBackend | Seatbelt) -> str | None:
-    """Why a way of confining does not work; None when it does."""
+    """Probe a backend; return why it does not work, or None."""
     try:
         return _run_canary(backend)
     except (OSError, ToolError, subprocess.SubprocessError) as error:
@@ -193,7 +192,7 @@ def _run_with_supervisor(
 
 
 def _wait_for_failure_reason(supervisor: SupervisorTransport) -> str | None:
-    """Why the command could not be confined, once all has ended."""
+    """Return why the command could not be sandboxed, once all processes have ended."""
     from joey.execution.sandbox.supervisor_client import parse_failure_reason
 
     try:

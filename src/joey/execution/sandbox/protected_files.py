@@ -69,7 +69,7 @@ class _ProtectedPathCollector:
         (self.read_only if has_room else self.restored_afterwards).append(path)
 
     def _add_symlink(self, path: str) -> None:
-        """The link cannot be held, but put back; what it leads to can be held."""
+        """Add a symlink: the link itself can only be restored, but its target can be protected."""
         links, end = _follow_symlinks(self._workspace, path)
         self.restored_afterwards += links
         if end is not None and end not in self._excluded:
@@ -94,7 +94,7 @@ class _ProtectedPathCollector:
 def find_protected_paths(
     workspace: Path, directories: dict[str, ScannedDirectory], excluded: frozenset[str]
 ) -> ProtectedPaths:
-    """What is held in a workspace, but for the paths that are `excluded`."""
+    """Find the protected paths of a workspace, except for the `excluded` ones."""
     finder = _ProtectedPathCollector(workspace, excluded)
     for directory, (_, _, _, names) in directories.items():
         for name, _, _ in names:
@@ -117,7 +117,8 @@ def find_protected_paths(
 
 
 def _iter_outermost(paths: list[str]) -> Iterator[str]:
-    """Without those that lie in others, which would only be held twice."""
+    """Iterate over outermost paths, without those inside of others, which would be protected
+    twice."""
     known = set(paths)
     for path in dict.fromkeys(paths):
         above = path
@@ -129,8 +130,8 @@ def _iter_outermost(paths: list[str]) -> Iterator[str]:
 
 
 def _follow_symlinks(workspace: Path, path: str) -> tuple[list[str], str | None]:
-    """All links of the workspace that a path leads through, and the file or folder that it ends at;
-    None when that is outside, or not there."""
+    """Follow all links of the workspace on a path to the final file or directory; None if that is
+    outside or does not exist."""
     links: list[str] = []
     done: list[str] = []
     left = path.split("/")[::-1]
@@ -149,7 +150,7 @@ def _follow_symlinks(workspace: Path, path: str) -> tuple[list[str], str | None]
         except FileNotFoundError:
             return links, None
         except OSError:
-            done.append(name)  # It is no link.
+            done.append(name)  # It is not a link.
             continue
         if here not in links:
             links.append(here)
@@ -165,7 +166,7 @@ def _follow_symlinks(workspace: Path, path: str) -> tuple[list[str], str | None]
 
 
 def _find_submodules(directory: Path, path: str) -> list[str]:
-    """Repositories of submodules; their names may have `/` in them, and they may have their own."""
+    """Find the repositories of submodules; their names may contain `/`, and they may be nested."""
     found: list[str] = []
     pending = [(directory, path)]
     for place, name in pending:  # grows while it is walked

@@ -1,15 +1,15 @@
 """Protected names in a workspace: the scan for them, and placeholders for those that are absent.
 
-The first scan walks all directories; later ones, before each command, ask each directory only for
-its change time, and read those that have changed. That time is the kernel's own: no command can set
-it back. Directories that other tools fill by the thousand, and nobody opens as a project, are not
-entered.
+The first scan walks all directories; later ones, before each command, only check each directory's
+change time, and read those that have changed. The kernel sets that time: no command can reset it.
+Directories that tools fill with thousands of files, and that are not opened as projects, are
+skipped.
 
 Nothing can be mounted on a name that does not exist. So while a command runs, an empty directory
-has the name, and for the command a read-only one is mounted over it. Everybody else sees it too,
-so this is only for names where an empty directory means nothing (git takes an empty `.git` for
-none). It is removed with the last command that needs it. One that a killed process has left is
-recognised by its date, and serves again until it is removed.
+has the name, and for the command a read-only one is mounted over it. Other processes see it too, so
+this is only done for names where an empty directory has no effect (git ignores an empty `.git`). It
+is removed with the last command that needs it. One left by a killed process is recognised by its
+date, and reused until it is removed.
 
 Loaded by the supervisor: the standard library only, and little of it.
 """
@@ -55,14 +55,14 @@ def is_scanned(entry: os.DirEntry[str]) -> bool:
 
 
 class ProtectedPathScanner:
-    """Of one workspace; remembers what it has seen."""
+    """Scans one workspace and caches the results."""
 
     def __init__(self, root: str) -> None:
         self._workspace = root
         self._scanned_directories: dict[str, ScannedDirectory] = {}
 
     def scan(self) -> dict[str, ScannedDirectory]:
-        """Folders by their paths below the root, those above before those below."""
+        """List directories by their paths below the root, parents first."""
         root, known, look = f"{self._workspace}/", self._scanned_directories.get, os.lstat
         found: dict[str, ScannedDirectory] = {}
         pending = [""]
@@ -75,11 +75,11 @@ class ProtectedPathScanner:
                         continue
                     directory = _scan_directory(root + path, path, seen)
                 elif directory[3]:
-                    # What is in a file may change without a change of its folder.
+                    # The content of a file may change without a change of its directory.
                     names = (_stat_name(root + path, name) for name, _, _ in directory[3])
                     directory = (*directory[:3], tuple(chain.from_iterable(names)))
             except OSError:
-                continue  # It went away, or is closed to us.
+                continue  # It was removed, or is not accessible.
             found[path] = directory
             if directory[2]:
                 pending += directory[2][: max(0, MAX_SCANNED_DIRECTORIES - len(pending))]
@@ -121,7 +121,7 @@ class MountPlaceholders:
         self._locked_descriptors: dict[str, int] = {}
 
     def acquire(self, path: str) -> bool:
-        """Occupy a name below the root; False when it is, or stays, somebody else's."""
+        """Occupy a name below the root; False if it is, or stays, in other use."""
         for _ in range(_MAX_CREATE_ATTEMPTS):
             try:
                 _create_placeholder(f"{self._workspace}/{path}")
@@ -135,11 +135,11 @@ class MountPlaceholders:
                 return True
             os.close(descriptor)
             if not is_ours:
-                return False  # else another has just removed it
+                return False  # otherwise another process has just removed it
         return False
 
     def release(self) -> None:
-        """Free the names that nobody else occupies."""
+        """Release names that no other command occupies."""
         for path, descriptor in self._locked_descriptors.items():
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -177,5 +177,5 @@ def is_placeholder(path: str) -> bool:
 
 
 def _is_placeholder_stat(found: os.stat_result) -> bool:
-    """Whoever puts something into it changes its date."""
+    """Whether it is an unchanged placeholder: adding an entry changes its date."""
     return stat.S_ISDIR(found.st_mode) and int(found.st_mtime) == PLACEHOLDER_MTIME_S

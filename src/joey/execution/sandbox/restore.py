@@ -1,13 +1,13 @@
 """The restoring of protected files after a command.
 
 `ProtectedFileRestorer` remembers protected files as they were and puts them back;
-`NewProtectedFileFinder` finds protected names that are new. What the command made of them is not
-lost but put aside. Everything is done relative to open directories and without following symlinks:
-processes that the command left behind may still be exchanging names meanwhile.
+`NewProtectedFileFinder` finds protected names that are new. The command's versions are not lost,
+but moved to quarantine. Everything is done relative to open directories and without following
+symlinks: background processes of the command may still be swapping names meanwhile.
 
-A directory that has not changed since the scan holds no new name. A name that was moved together
+A directory that has not changed since the scan has no new names. A name that was moved together
 with its directory is not new. A directory that existed but was not scanned before (beyond the
-scan's limit, or unreadable) is not judged: its protected names may have been there all along.
+scan's limit, or unreadable) is skipped: its protected names may have existed before.
 
 Loaded by the supervisor: the standard library only, and little of it.
 """
@@ -49,8 +49,8 @@ class ProtectedFileRestorer:
         quarantine_directory: str,
         own_writes_file: str,
     ) -> None:
-        """`pinned` are folders whose contents may change, but which must stay where they are;
-        `own_writes_file` has a line with inode and time for each file joey wrote itself."""
+        """`pinned` are directories whose contents may change but which must stay in place;
+        `own_writes_file` has a line with inode and time for each file that joey wrote itself."""
         self._workspace = root
         self._quarantine_directory = quarantine_directory
         self._own_writes_file = own_writes_file
@@ -64,12 +64,12 @@ class ProtectedFileRestorer:
         }
 
     def restore_all(self) -> list[str]:
-        """Undo what was changed; sentences about it."""
+        """Undo changes to protected files; return sentences about them."""
         try:
             with _OpenFile(self._workspace, _OPEN_PATH_FLAGS) as root:
                 _grant_owner_access(root)
         except OSError:
-            pass  # It is somebody else's, or gone; what follows says so.
+            pass  # It belongs to another user, or is gone; the next steps report that.
         messages = [
             self._move_back_pinned(name)
             for name, was in self._pinned_identities.items()
@@ -96,7 +96,7 @@ class ProtectedFileRestorer:
         return _describe_restored(name, done, where)
 
     def quarantine_new(self, name: str) -> str | None:
-        """Put aside what was not there before; a sentence about it."""
+        """Quarantine new protected files; return sentences about them."""
         try:
             if self._is_exempt(name):
                 return None
@@ -110,7 +110,7 @@ class ProtectedFileRestorer:
         )
 
     def _overlaps_joey_home(self, directory: int, name: str) -> bool:
-        """Whether a path is, holds or lies in joey's home, also through another mount of it."""
+        """Whether a path is, contains or is in joey's home, also through another mount of it."""
         self._create_quarantine_directory()
         place = os.path.dirname(os.path.dirname(self._quarantine_directory))
         with _OpenFile(place) as home:
@@ -119,17 +119,17 @@ class ProtectedFileRestorer:
         return is_around or upwards[0] in _list_ancestor_identities(directory)
 
     def _is_own_write(self, name: str) -> bool:
-        """Whether all that is there is as joey has written it, with leave."""
+        """Whether everything there is as joey itself has written it."""
         try:
             with open(self._own_writes_file, encoding="ascii") as file:
                 lines = [line.split() for line in file]
             written = {(int(line[0]), int(line[1])) for line in lines if len(line) == 2}
             return bool(written) and _has_only_files_of(f"{self._workspace}/{name}", written)
         except OSError:
-            return False  # It has written nothing, or the name is changing just now.
+            return False  # It has written nothing, or the name is just changing.
 
     def _move_back_pinned(self, name: str) -> str:
-        """Bring back a folder that was moved away, if it is still in the workspace's root."""
+        """Move a directory back if it is still in the workspace's root."""
         was = self._pinned_identities[name]
         try:
             if os.path.lexists(f"{self._workspace}/{name}"):
@@ -143,7 +143,7 @@ class ProtectedFileRestorer:
         return f"{name} is protected, but it is gone."
 
     def _call_in_parent_directory(self, path: str, work: Callable[[int, str], T]) -> T | None:
-        """Call `work` with the folder that a path lies in, and its last name."""
+        """Call `work` with the open parent directory of a path, and its last name."""
         try:
             directory = os.open(self._workspace, _OPEN_DIRECTORY_FLAGS)
         except OSError:
@@ -186,7 +186,7 @@ class ProtectedFileRestorer:
         return kept
 
     def _quarantine(self, path: str) -> str | None:
-        """Where it is now; None when it went away by itself."""
+        """Return where it is now; None if it disappeared by itself."""
         self._create_quarantine_directory()
         place = first_choice = f"{self._quarantine_directory}/{path.replace('/', '-')}"
         number = 1
@@ -199,7 +199,7 @@ class ProtectedFileRestorer:
 
     def _create_quarantine_directory(self) -> None:
         place = self._quarantine_directory
-        for directory in (os.path.dirname(place), place):  # those above get no mode
+        for directory in (os.path.dirname(place), place):  # parents get no mode
             os.makedirs(directory, mode=_OWNER_RWX_MODE, exist_ok=True)
 
     def _move_to_quarantine(self, directory: int, name: str, place: str) -> str:
@@ -212,13 +212,13 @@ class ProtectedFileRestorer:
                 raise  # It would be moved into itself.
             if self._copy_to_quarantine(directory, name, place):
                 return place
-        # Under a name that means nothing it does no harm either, and nothing of it is lost.
+        # Under a meaningless name it is harmless too, and nothing is lost.
         beside = f"{name}.put-aside-{time.time_ns()}"
         os.rename(name, beside, src_dir_fd=directory, dst_dir_fd=directory)
         return beside
 
     def _copy_to_quarantine(self, directory: int, name: str, place: str) -> bool:
-        """To another disk; False when not all of it could be."""
+        """Copy it to another disk; False if not all of it could be copied."""
         self._remaining_bytes, self._remaining_entries = _MAX_TOTAL_BYTES, _MAX_ENTRIES
         try:
             with _OpenFile(os.path.dirname(place)) as above:
@@ -231,7 +231,7 @@ class ProtectedFileRestorer:
             if not _is_unchanged(kept, _stat_tree(directory, name)):
                 return False  # It was changed while it was copied.
             if "entries" in kept:
-                from shutil import rmtree  # takes its time, and is seldom needed
+                from shutil import rmtree  # slow to import, and rarely needed
 
                 rmtree(name, dir_fd=directory)
             else:
@@ -275,7 +275,7 @@ def _stat_identity(directory: int, name: str) -> tuple[int, int]:
 
 
 def _list_ancestor_identities(directory: int) -> list[tuple[int, int]]:
-    """The identities of an open folder and of all above it."""
+    """List the identities of an open directory and its parents."""
     found: list[tuple[int, int]] = []
     path = "."
     while (identity := _stat_identity(directory, path)) not in found:  # the root is its own parent
@@ -285,7 +285,7 @@ def _list_ancestor_identities(directory: int) -> list[tuple[int, int]]:
 
 
 def _open_directory(directory: int, name: str) -> int:
-    """Also one that a command has closed to its owner."""
+    """Open a directory, even one that a command has made inaccessible to its owner."""
     try:
         return os.open(name, _OPEN_DIRECTORY_FLAGS, dir_fd=directory)
     except PermissionError:
@@ -294,8 +294,8 @@ def _open_directory(directory: int, name: str) -> int:
 
 
 def _make_owner_writable(directory: int, name: str) -> None:
-    """Let the owner change names in a folder, and move what is there: for that a folder has to be
-    writable itself."""
+    """Let the owner change names in a directory, and move its entries: directories among them must
+    be writable themselves."""
     _grant_owner_access(directory)
     with _OpenFile(name, _OPEN_PATH_FLAGS, directory) as place:
         _grant_owner_access(place)
@@ -308,7 +308,7 @@ def _grant_owner_access(descriptor: int) -> None:
 
 
 def _stat_tree(directory: int, name: str, depth: int = 0) -> SavedEntry | None:
-    """What is there now, without its contents."""
+    """Stat a tree, without file contents."""
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -335,14 +335,14 @@ def _is_unchanged(kept: SavedEntry | None, now: SavedEntry | None) -> bool:
 
 
 def _build_stat_signature(found: os.stat_result) -> tuple[int, ...]:
-    """The time of the last change of an inode is the kernel's own: nobody can set it."""
+    """Build a signature from an inode's change time, which only the kernel sets."""
     if stat.S_ISDIR(found.st_mode):
         return (found.st_ino, found.st_mode)
     return (found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _restore_entry(directory: int, name: str, kept: SavedEntry) -> bool:
-    """Make a name what it was; whether all of it could be."""
+    """Restore an entry; False if not all of it could be restored."""
     if "link" in kept:
         os.symlink(kept["link"], name, dir_fd=directory)
         return True
@@ -378,7 +378,7 @@ class NewProtectedFileFinder:
         guarded: set[str],
         left_out: set[str],
     ) -> None:
-        """`guarded` are paths that are put back with all that is in them, `left_out` those that the
+        """`guarded` are paths that are restored with all their contents, `left_out` those that the
         user has opened."""
         self._workspace = root
         self._scanned_directories = known
@@ -394,7 +394,7 @@ class NewProtectedFileFinder:
         self._started_at_ns = time.clock_gettime_ns(_CLOCK_REALTIME_COARSE)
 
     def find_new_paths(self) -> list[str]:
-        """Paths below the root, those above before those below."""
+        """Find new paths below the root, parents first."""
         root, known, found = f"{self._workspace}/", self._scanned_directories.get, list[str]()
         look, pending = os.lstat, [""]
         for path in pending:  # grows while it is walked
@@ -411,7 +411,7 @@ class NewProtectedFileFinder:
                 ):
                     continue
                 else:
-                    directory = None  # it is new, or another stands in its place
+                    directory = None  # it is new, or was replaced
                 prefix = f"{path}/" if path else ""
                 directories, names = self._find_subdirectories_and_new_names(
                     root + path, prefix, directory[3] if directory else ()
@@ -424,7 +424,7 @@ class NewProtectedFileFinder:
 
     def _is_new_or_scanned(self, place: str, seen: os.stat_result) -> bool:
         """Whether a directory that was not scanned at this path is new, or was scanned at another
-        path; any other may hold names that have been there all along."""
+        path; any other may have had these names before."""
         if self._is_scan_complete or seen.st_ino in self._scanned_inodes:
             return True
         from joey.execution.sandbox import kernel  # ctypes takes its time to load
@@ -452,7 +452,7 @@ class NewProtectedFileFinder:
 
 
 def _scandir_making_accessible(place: str) -> Any:
-    """Also a folder that a command has closed to its owner."""
+    """Scan a directory, even one that a command has made inaccessible to its owner."""
     try:
         return os.scandir(place)
     except PermissionError:

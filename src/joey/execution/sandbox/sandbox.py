@@ -2,11 +2,11 @@
 
 Start reading at `LocalSandbox.confine`. The settings come from the user's session
 (`SandboxConfig`); nothing in them comes from a model. The other modules of this package are loaded
-when the first command is run or expected: a task without commands does without them.
+when the first command is run or expected, so a task without commands does not load them.
 
 `SandboxBoundary` tells file tools which directories they reach with `-y`: those that commands see,
 and `$TMPDIR`. The sandbox's own file-system view decides, so that a tool never reads a file that a
-command cannot. This also holds where no sandbox works, or where it is switched off for commands.
+command cannot. This also holds if no sandbox works, or if it is turned off for commands.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _STALE_TEMP_AGE_S = 24 * 3600
 
 
 class SandboxBackend(Protocol):
-    """Confines commands by a supervisor, as on Linux."""
+    """Sandboxes commands by means of a supervisor, as on Linux."""
 
     @property
     def level(self) -> SandboxLevel: ...
@@ -72,7 +72,7 @@ class SandboxBackend(Protocol):
 
     @property
     def is_precheck_reliable(self) -> bool:
-        """Works where there is no obstacle; others may turn out not to."""
+        """Whether a successful pre-check means that it works; others may still fail."""
 
     def explain_unavailable(self) -> str | None: ...
 
@@ -94,17 +94,17 @@ class SandboxProbeResult(Struct, frozen=True):
 
 class SandboxProbe(Protocol):
     def find_likely_level(self) -> SandboxLevel:
-        """What works, as far as that can be told without trying; NONE if perhaps nothing does."""
+        """Estimate what works without probing; NONE if possibly nothing does."""
 
     def find_available(self) -> SandboxProbeResult:
-        """Try, or remember; may take a while the first time."""
+        """Probe, or return the remembered result; may take a while the first time."""
 
 
 class LocalSandbox:
     def __init__(
         self, config: SandboxConfig, settings: Settings, create_probe: Callable[[], SandboxProbe]
     ) -> None:
-        """`create_probe` is asked for when the first command comes."""
+        """`create_probe` is called for the first command."""
         self._config = config
         self._settings = settings
         self._create_probe = create_probe
@@ -127,12 +127,12 @@ class LocalSandbox:
             self._prewarm_task = asyncio.get_running_loop().create_task(self._prewarm())
 
     async def _prewarm(self) -> None:
-        """All that the first command would wait for."""
+        """Prepare everything that the first command would wait for."""
         try:
             found = await self._find_available()
         except OSError as error:
             log.info("the sandbox could not be tried beforehand: %s", error)
-            return  # The first command tells.
+            return  # The first command reports errors.
         if found.backend is None:
             return
         if found.report.level is not SandboxLevel.SEATBELT:
@@ -166,7 +166,7 @@ class LocalSandbox:
             if not os.path.lexists(place):
                 return False
             if place.is_symlink():
-                return True  # Where it leads to is for commands to find out.
+                return True  # Commands resolve it themselves.
         return True
 
     async def find_registries(self) -> tuple[RegistryHost, ...]:
@@ -205,7 +205,7 @@ class LocalSandbox:
         task = asyncio.get_running_loop().create_task(preparation)
         self._confine_tasks.add(task)
         task.add_done_callback(self._confine_tasks.discard)
-        # Who was cancelled meanwhile does not ask for its exception.
+        # A cancelled caller does not retrieve its exception.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
@@ -236,8 +236,8 @@ class LocalSandbox:
         start_command: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
         network: NetworkSetting = "off",
     ) -> SupervisorHandle:
-        """How to start `shell` with this confinement, by a supervisor that waits."""
-        # A task that runs no command does without these.
+        """Prepare to start `shell` in this sandbox, by a waiting supervisor."""
+        # Not needed by tasks without commands.
         from joey.execution.sandbox.command_setup import (
             build_environment,
             build_resource_limits,
@@ -278,7 +278,7 @@ class LocalSandbox:
         env: Mapping[str, str],
         network: NetworkSetting = "off",
     ) -> SeatbeltProcess:
-        """How to start `shell` with `sandbox-exec`."""
+        """Prepare to start `shell` with `sandbox-exec`."""
         from joey.execution.sandbox.command_setup import build_environment, encode_arguments
         from joey.execution.sandbox.seatbelt import SeatbeltProcess
 
@@ -288,7 +288,7 @@ class LocalSandbox:
         return SeatbeltProcess([*wrapper, *encode_arguments(shell)], where, variables)
 
     def _prepare_directories(self, cwd: Path) -> tuple[FilesystemLayout, Path, ProtectedPaths]:
-        """Layout, resolved working directory and protected paths of a command that comes now."""
+        """Prepare layout, resolved working directory and protected paths for the next command."""
         from joey.execution.sandbox.filesystem import PathView, find_visible_protected_paths
 
         layout = self._get_layout()
@@ -321,17 +321,17 @@ class LocalSandbox:
         if self._prewarm_task is not None:
             self._prewarm_task.cancel()
             await asyncio.wait((self._prewarm_task,))
-        # A task that goes on needs a new one.
+        # A task that continues needs a new one.
         fork_server, self._fork_server_manager = self._fork_server_manager, None
         if fork_server is not None:
             await fork_server.close()
-        if self._confine_tasks:  # a thread goes on when nobody waits for it any more
+        if self._confine_tasks:  # a thread continues after its caller is cancelled
             await asyncio.wait(self._confine_tasks)
         if self._has_temp_directory or self._control_group is not None:
             await asyncio.to_thread(self.remove_resources)
 
     def remove_resources(self) -> None:
-        """Remove what belongs to the task."""
+        """Remove the task's resources."""
         if self._has_temp_directory and self._temp_directory is not None:
             shutil.rmtree(self._temp_directory, ignore_errors=True)
             self._has_temp_directory = False
@@ -347,7 +347,8 @@ class LocalSandbox:
         return self._probe_result
 
     def _get_control_group(self) -> ControlGroup | None:
-        """The group of the task's processes, where the kernel would not count them otherwise."""
+        """Return the control group of the task's processes, if the kernel would not count them
+        otherwise."""
         from joey.execution.sandbox.supervisor_client import create_control_group
 
         if self._control_group is None and self._settings.sandbox_max_processes > 0:
@@ -362,7 +363,7 @@ class LocalSandbox:
         return self._fork_server_manager
 
     def _prewarm_scan(self) -> None:
-        """The first looks take longest."""
+        """Scan ahead: the first scan takes longest."""
         from joey.execution.sandbox import filesystem
 
         assert filesystem  # loaded
@@ -413,13 +414,13 @@ class LocalSandbox:
 
 
 def _remove_stale_temp_directories(directory: Path) -> None:
-    """Remove what processes that were killed long ago have left."""
+    """Remove directories left by processes that were killed long ago."""
     left = (directory.glob(f"{prefix}[0-9]*-*") for prefix in (_TEMP_PREFIX, CANARY_TEMP_PREFIX))
     for each in chain.from_iterable(left):
         try:
             found = each.lstat()
         except OSError:
-            continue  # Somebody else sweeps too.
+            continue  # Another process is cleaning up too.
         owner = each.name.split("-")[2]
         is_old = time.time() - found.st_mtime > _STALE_TEMP_AGE_S
         if is_old and found.st_uid == os.getuid() and not _is_running(owner):
@@ -444,7 +445,7 @@ def build_setup_error(reason: str) -> ToolError:
 
 
 def explain_no_sandbox(report: SandboxReport) -> str:
-    """Why nothing works, in one or two sentences."""
+    """Explain why no sandbox works, in one or two sentences."""
     reasons = (f"{level}: {reason}" for level, reason in report.unavailable_reasons.items())
     return f"No sandbox works on this machine ({'; '.join(reasons)})."
 
@@ -453,7 +454,7 @@ _protocol_check: type[Sandbox] = LocalSandbox
 
 
 class SandboxConfig(Struct, frozen=True):
-    """What a user's session says about a task's commands; nothing in it comes from a model."""
+    """The user's session settings for a task's commands; nothing in them comes from a model."""
 
     workspace: Path
     joey_home: Path
@@ -487,7 +488,7 @@ class SandboxBoundary:
     def get_access(self, path: Path) -> PathAccess:
         from joey.execution.sandbox.filesystem import VISIBLE_VIEWS, PathView  # loaded on need
 
-        # By text, since searches ask this of each file: see `filesystem.find_view`.
+        # Compared as text, since searches check each file: see `filesystem.find_view`.
         views, place, whole = self._get_views(), str(path), f"{path}/"
         while (view := views.get(place)) is None:
             place = place.rpartition("/")[0] or "/"
@@ -516,7 +517,8 @@ class SandboxBoundary:
         return self._views
 
     def _is_in_temp_directory(self, path: Path) -> bool:
-        """In `$TMPDIR`, except joey's own files: they decide what is put back after a command."""
+        """Whether a path is in `$TMPDIR`, except joey's own files: they determine what is restored
+        after a command."""
         temp = self._temp_directory
         if temp is None or temp not in path.parents:
             return False
@@ -526,7 +528,8 @@ class SandboxBoundary:
 
 
 def _find_temp_directory(config: SandboxConfig) -> Path | None:
-    """`$TMPDIR` of joey's own environment, unless it is missing or contains the home."""
+    """Return `$TMPDIR` of joey's own environment, unless it is missing or contains the home
+    directory."""
     named = config.env.get("TMPDIR", "")
     if not named.startswith("/"):
         return None

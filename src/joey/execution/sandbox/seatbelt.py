@@ -1,8 +1,8 @@
 """The sandbox level `seatbelt`: a profile for `sandbox-exec` of macOS.
 
 The profile is written from the same layout as the sandboxes of Linux. It has been tested as text
-only, not on a Mac; the probe decides on each machine whether it holds. The last rule that matches
-decides, so places are named from above to below. Paths are parameters: none of them can add a rule.
+only, not on a Mac; the probe decides on each machine whether it works. The last matching rule
+decides, so parents are listed first. Paths are parameters: none of them can add a rule.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Seatbelt:
         self._program = program
 
     def explain_unavailable(self) -> str | None:
-        """Why it need not even be tried."""
+        """Explain why the sandbox cannot work here, without probing."""
         is_there = os.access(self._program, os.X_OK)
         return None if is_there else f"{self._program} is missing or cannot be run"
 
@@ -116,7 +116,7 @@ class Seatbelt:
         protected_paths: ProtectedPaths,
         network: str | Sequence[str],
     ) -> list[str]:
-        """The arguments in front of a command's own. Raises ToolError."""
+        """Build the arguments before a command's own. Raises ToolError."""
         if not isinstance(network, str):
             raise ToolError(
                 "The sandbox of this machine (level seatbelt) cannot tell hosts apart, so commands"
@@ -130,7 +130,7 @@ class Seatbelt:
 def build_profile(
     layout: FilesystemLayout, protected_paths: ProtectedPaths, *, has_network: bool
 ) -> tuple[str, dict[str, str]]:
-    """The text of the profile, and the values of its parameters."""
+    """Build the text of the profile and the values of its parameters."""
     held = [
         layout.workspace / name
         for name in (
@@ -179,7 +179,7 @@ def _build_view_rules(path: Path, view: PathView) -> Iterator[_Rule]:
 
 
 def _find_hidden_parents(layout: FilesystemLayout) -> list[Path]:
-    """Directories that lead from what is hidden to what is visible: `realpath` looks at them."""
+    """Find hidden parents of visible paths: `realpath` reads them."""
     visible = [path for path, view in layout.views.items() if view in VISIBLE_VIEWS]
     parents = (each for path in (*visible, layout.temp_directory / "tmp") for each in path.parents)
     return [path for path in dict.fromkeys(parents) if layout.find_view(path) not in VISIBLE_VIEWS]
@@ -188,8 +188,8 @@ def _find_hidden_parents(layout: FilesystemLayout) -> list[Path]:
 def _find_pinned_directories(
     layout: FilesystemLayout, held: Iterable[Path], pinned: Iterable[Path]
 ) -> list[Path]:
-    """Writable directories that contain what is held: rules are about names, so renaming such a
-    directory would get around them."""
+    """Find writable directories that contain protected paths: rules are about names, so renaming
+    such a directory would bypass them."""
     stricter = (path for path, view in layout.views.items() if view is not PathView.WRITE)
     parents = (each for path in (*stricter, *held) for each in path.parents)
     return [
@@ -200,7 +200,7 @@ def _find_pinned_directories(
 
 
 class SeatbeltProcess:
-    """A command with `sandbox-exec` in front of it: a child of joey, and its process group."""
+    """A command started by `sandbox-exec`: a child of joey with its own process group."""
 
     def __init__(self, argv: Sequence[bytes | str], cwd: Path, env: Mapping[str, str]) -> None:
         self.argv = [os.fsdecode(each) for each in argv]

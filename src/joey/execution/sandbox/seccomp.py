@@ -1,9 +1,9 @@
-"""The seccomp filter of confined commands, as a program for the kernel.
+"""The seccomp filter of sandboxed commands, as a program for the kernel.
 
-Everything is allowed except the listed calls: those that inspect or control other processes,
-change mounts, use rarely used parts of the kernel, or open sockets that lead outside. Calls whose
-arguments lie in memory cannot be judged here; where such a call could do harm it is refused as a
-whole, with an error that makes programs fall back to its older form.
+Everything is allowed except the listed calls: those that inspect or control other processes, change
+mounts, use rarely used parts of the kernel, or open sockets that lead outside. Calls whose
+arguments are in memory cannot be checked; if such a call could do harm, it is denied altogether,
+with an error that makes programs fall back to its older form.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SHARED_MEMORY_CALLS = ("shmget", "shmat", "semget", "msgget", "mq_open")
 
 
 class ArgumentCondition(Struct, frozen=True):
-    """About the lower half of an argument."""
+    """A condition on the lower half of an argument."""
 
     argument_index: int
     value: int
@@ -87,9 +87,9 @@ def build_denied_calls(
     shared_memory: bool,
     unsignalled_pids: tuple[int, ...] = (),
 ) -> list[DeniedCall]:
-    """What is refused. `internet` and `local_sockets` say which sockets may be opened;
-    `unsignalled_pids` are processes that no signal may be sent to, where the kernel cannot be told
-    so by other means."""
+    """Build the denied calls. `internet` and `local_sockets` say which sockets may be opened;
+    `unsignalled_pids` are processes that must not be signalled, if the kernel has no other means
+    for that."""
     found = [DeniedCall(call) for call in _DENIED_CALL_NAMES]
     found += [DeniedCall(call, error_number=errno.ENOSYS) for call in _CALLS_DENIED_AS_UNSUPPORTED]
     found += [
@@ -132,7 +132,8 @@ def build_denied_calls(
 
 
 def _build_setuid_denials() -> list[DeniedCall]:
-    """A file of root's that everybody may run as root would outlive the sandbox."""
+    """Deny setuid files: a file of root's that everyone may run as root would outlive the
+    sandbox."""
     found = [
         DeniedCall(call, (ArgumentCondition(place, _S_ISUID, _BPF_JUMP_IF_ANY_BIT),))
         for call, place in _MODE_ARGUMENT_INDEXES.items()
@@ -151,7 +152,7 @@ def _build_setuid_denials() -> list[DeniedCall]:
 
 
 def compile_filter(found: list[DeniedCall], machine: str | None = None) -> bytes:
-    """Instructions of the classic packet filter, as the kernel reads them."""
+    """Compile the filter into instructions of the classic packet filter."""
     machine = machine or os.uname().machine
     unknown_call = _SECCOMP_RET_ERRNO | errno.ENOSYS
     steps = [
@@ -173,7 +174,8 @@ def compile_filter(found: list[DeniedCall], machine: str | None = None) -> bytes
 
 
 def _compile_denied_call(call: int, refusal: DeniedCall) -> list[bytes]:
-    """Refuse when all conditions hold, else go on behind the block with the number loaded."""
+    """Compile a call: deny it if all conditions hold, else continue after the block with the number
+    loaded."""
     checks: list[list[bytes]] = []
     for condition in refusal.conditions:
         loading = [_encode_instruction(_BPF_LOAD, 16 + 8 * condition.argument_index)]

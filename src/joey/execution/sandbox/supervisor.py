@@ -1,10 +1,10 @@
-"""The supervisor process of a confined command: starts it, waits for it, kills what is left.
+"""The supervisor process of a sandboxed command: starts it, waits for it, kills what is left.
 
     joey ── fork server ── supervisor ── bubblewrap ── the first process inside ── the shell
                                      └── (landlock) the shell
 
-joey sends it two plans over a socket: that of a sandbox, which it prepares at once, and that of
-the command, which may come much later or never. It answers `R` and its process id when the command
+joey sends it two plans over a socket: that of a sandbox, which it prepares at once, and that of the
+command, which may come much later or never. It answers `R` and its process id when the command
 runs, or `F` and a reason when the command was not run. With `R` comes a listening socket if the
 command may reach some hosts, or its network if it has one of its own that later commands can join.
 It answers `E` and the shell's exit code when the shell has ended, with a `!` when nothing is left
@@ -49,7 +49,7 @@ _LAST_REPORT_FLAG = b"!"
 
 
 def supervise(control: _socket.socket) -> None:
-    """Prepare a sandbox, and run in it the command that comes then, if one comes."""
+    """Prepare a sandbox and run the command that arrives next, if any."""
     sandbox, network = _receive_plan(control)
     if sandbox is None:
         return
@@ -118,7 +118,7 @@ class Supervisor:
                 return
             send_reply(self._control, b"R%d" % os.getpid(), attached)
             null = os.open("/dev/null", os.O_RDWR)
-            for number in range(3):  # the output is over when the command lets go of it
+            for number in range(3):  # the output ends when the command closes it
                 os.dup2(null, number)
             os.close(null)
             self._watch_command()
@@ -126,17 +126,17 @@ class Supervisor:
             try:
                 self._kill_all()
                 if self._is_full_level and not self._has_no_leftover_processes:
-                    # what was left behind may have made names since
+                    # background processes may have created names since
                     self._restore_protected_files()
             finally:
                 self._placeholders.release()
             self._report_exit(_LAST_REPORT_FLAG)
 
-    # The beginning
+    # Start
 
     def _start_command(self) -> tuple[int | None, bytes]:
-        """Where joey hears from inside who is to be reached, or the network for later commands, and
-        why the command does not run."""
+        """Start the command; return where joey receives its connections or the network for later
+        commands, and why the command does not run."""
         child, plan, attached = self._child, self._plan, None
         try:
             if isinstance(child, BubblewrapChild):
@@ -154,7 +154,7 @@ class Supervisor:
             return None, str(error).encode(errors="replace")
         return attached, child.start(plan)
 
-    # The middle
+    # Running
 
     def _watch_command(self) -> None:
         poll = select.poll()
@@ -175,7 +175,7 @@ class Supervisor:
                 self._report_exit(b"")
 
     def _compute_poll_timeout_ms(self) -> int | None:
-        """Milliseconds until something is to be done."""
+        """Return the milliseconds until something must be done."""
         if self._exit_code is not None and not self._has_reported_exit:
             left = self._shell_ended_at + _CHILDREN_EXIT_GRACE_S - time.monotonic()
             return max(0, int(left * 1000))
@@ -187,7 +187,7 @@ class Supervisor:
             self._kill_all()
             return
         self._sent_signal = _SIGTERM
-        # All that the command has started, without what we need to hold it.
+        # Everything that the command has started, without the sandbox's own processes.
         full = self._is_full_level
         for first in list_descendants(self._child_pid)[:1] if full else [os.getpid()]:
             send_signal(list_descendants(first), _SIGTERM)
@@ -202,13 +202,13 @@ class Supervisor:
         self._has_no_leftover_processes = bool(first) and not list_children(first[0])
         self._handle_shell_exit(code)
         if self._has_no_leftover_processes:
-            # Whoever waits need not see how the kernel takes an empty sandbox down.
+            # The caller need not wait while the kernel removes an empty sandbox.
             self._placeholders.release()
             self._report_exit(_LAST_REPORT_FLAG)
 
     def _parse_exit_code(self, said: bytes) -> int | None:
-        """How the shell has ended, once all of that was said. A command can say it too, and only
-        lies about its own end."""
+        """Parse how the shell has ended, once the report is complete. A command can forge it, but
+        only about its own end."""
         self._status_data += said
         if self._exit_code is not None or not self._status_data.endswith(b"\n"):
             return None
@@ -218,16 +218,17 @@ class Supervisor:
         return -self._sent_signal if self._sent_signal and code == 128 + self._sent_signal else code
 
     def _read_final_exit_code(self) -> int:
-        """Everything inside has ended; the shell may have done so by itself, unheard so far."""
+        """Read the exit code after everything inside has ended, possibly before the shell's report
+        was read."""
         os.set_blocking(self._status_fd, False)
         try:
             code = self._parse_exit_code(os.read(self._status_fd, 16))
         except BlockingIOError:
-            code = None  # What is being killed still holds it.
+            code = None  # Processes being killed still hold it.
         return -_SIGKILL if code is None else code
 
     def _reap_children(self, options: int = os.WNOHANG) -> None:
-        """Those that have ended; without `options` wait until one does."""
+        """Reap the children that have ended; without `options`, wait until one does."""
         while True:
             try:
                 pid, status = os.waitpid(-1, options)
@@ -251,11 +252,11 @@ class Supervisor:
             try:
                 os.write(self._output_fd, f"[joey: {sentence}]\n".encode())
             except OSError:
-                break  # Nobody listens any more.
+                break  # joey no longer listens.
         os.close(self._output_fd)
 
     def _restore_protected_files(self) -> list[str]:
-        """Undo what was done to protected names; sentences about it."""
+        """Undo changes to protected names; return sentences about them."""
         messages = self._restorer.restore_all()
         new = self._new_file_finder.find_new_paths()
         messages += filter(None, map(self._restorer.quarantine_new, new))
@@ -264,12 +265,12 @@ class Supervisor:
         return messages
 
     def _report_exit(self, last: bytes) -> None:
-        """How the shell has ended."""
+        """Report how the shell has ended."""
         if self._exit_code is not None and not self._has_reported_exit:
             self._has_reported_exit = True
             send_reply(self._control, b"E%d%s" % (self._exit_code, last))
 
-    # The end
+    # End
 
     def _kill_all(self) -> None:
         self._sent_signal = _SIGKILL
@@ -281,18 +282,18 @@ class Supervisor:
 
 
 def refuse(control: _socket.socket, reason: bytes) -> None:
-    """Tell joey why no command runs, and take none any more."""
+    """Tell joey why no command runs, and accept none any more."""
     try:
         control.shutdown(_socket.SHUT_RD)
         while control.recv(1):
-            pass  # an end with something unread would be told before the reason
+            pass  # closing with unread data would hide the reason
     except OSError:
         return  # joey is gone.
     send_reply(control, b"F" + reason[:_MAX_REASON_BYTES])
 
 
 def send_reply(control: _socket.socket, message: bytes, attached: int | None = None) -> None:
-    """Say something to joey; `attached` is closed."""
+    """Send a reply to joey; `attached` is closed."""
     numbers = [] if attached is None else [attached]
     rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", numbers))
     try:
@@ -304,7 +305,7 @@ def send_reply(control: _socket.socket, message: bytes, attached: int | None = N
 
 
 def _receive_plan(control: _socket.socket) -> tuple[dict[str, Any] | None, int | None]:
-    """What joey sends next, as a file, and a network to join; None when it has gone."""
+    """Receive the next plan from joey as a file, and a network to join; None if joey has gone."""
     try:
         _, attached = receive_descriptors(control, 2)
     except OSError:

@@ -1,11 +1,11 @@
-"""joey's end of a supervisor: starts, signals and watches one confined command.
+"""joey's end of a supervisor: starts, signals and watches one sandboxed command.
 
 The supervisor is not a child of joey (see `forkserver`), so it reports itself how the command has
 ended; `SupervisorTransport` passes that on as asyncio would for a child process. A supervisor that
-goes without a report was killed.
+ends without a report was killed.
 
-A control group limits the number of a task's processes. The kernel's limit per user does not hold
-for root; a control group counts the processes put into it, whoever owns them. Only root can make
+A control group limits the number of a task's processes. The kernel's limit per user does not apply
+to root; a control group counts the processes put into it, whoever owns them. Only root can create
 one without further privileges.
 """
 
@@ -34,7 +34,7 @@ class SupervisorHandle:
         plan: dict[str, Any],
         start_command: Callable[[dict[str, Any]], Awaitable[SupervisorTransport]],
     ) -> None:
-        """`start_command` has the plan carried out."""
+        """`start_command` executes the plan."""
         self.plan = plan
         self._start_command = start_command
         self._transport: SupervisorTransport | None = None
@@ -72,7 +72,7 @@ class SupervisorHandle:
 
 
 def parse_failure_reason(answer: bytes) -> str:
-    """The reason of a supervisor that could not confine a command."""
+    """Parse the reason of a supervisor that could not sandbox a command."""
     return answer[1:].decode(errors="replace").strip() or "it gave no reason"
 
 
@@ -91,9 +91,10 @@ listens inside if there is one; `F` and a reason when it could not be confined."
 
 
 class TaskNetwork:
-    """The loopback network of a task's commands: made by the first of them, joined by the others.
+    """The loopback network of a task's commands: created by the first of them, joined by the
+    others.
 
-    It exists as long as something is in it or it is held here.
+    It exists as long as a process is in it or it is held here.
     """
 
     def __init__(self) -> None:
@@ -120,7 +121,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         sandbox: dict[str, Any],
         network: TaskNetwork | None = None,
     ) -> None:
-        """`sandbox` is prepared at once, for a command that may come later."""
+        """`sandbox` is prepared at once, for a later command."""
         super().__init__()
         self._network = network if sandbox.get("shares_network") else None
         control.setblocking(False)
@@ -142,7 +143,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         os.close(self._send_plan(sandbox, self._joined_network))
 
     def send_command(self, plan: dict[str, Any]) -> None:
-        """Have a command run; what comes of it is told by `wait_for_reply`."""
+        """Send a command to run; `wait_for_reply` reports the outcome."""
         self._command_fd = self._send_plan(plan)
 
     def _send_plan(self, plan: dict[str, Any], network: int | None = None) -> int:
@@ -162,22 +163,22 @@ class SupervisorTransport(asyncio.SubprocessTransport):
 
     @property
     def is_in_task_network(self) -> bool:
-        """Whether commands that run now would be in the same network, if they share one."""
+        """Whether current commands would be in the same network, if they share one."""
         return self._network is None or self._network.descriptor == self._joined_network
 
     async def wait_for_reply(self, patience: float) -> StartReply:
-        """What comes of the command."""
+        """Wait for the reply to the command."""
         reply = await self._wait_for_first_message(patience)
         return reply.result() if reply.done() else (b"Fit took too long", None)
 
     async def wait_until_begun(self, patience: float) -> bool:
-        """Whether somebody has begun with it; waits for the answer, if that comes soon."""
+        """Whether the command was started; waits for the answer if it comes soon."""
         await self._wait_for_first_message(patience)
         return not self.was_never_started and self._is_command_read
 
     @property
     def was_refused(self) -> bool:
-        """Nothing of the command was run, and nothing will be."""
+        """Whether the command was rejected, and no part of it has run or will run."""
         reply = self._reply_future
         is_refused = reply is not None and reply.done() and reply.result()[0].startswith(b"F")
         return is_refused or self.was_never_started
@@ -195,7 +196,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         return self._reply_future
 
     def read_reply_blocking(self, patience: float) -> bytes:
-        """The answer, once all has ended; without an event loop. Raises OSError."""
+        """Read the answer once everything has ended, without an event loop. Raises OSError."""
         self._control_socket.settimeout(patience)
         answer = data = self._control_socket.recv(_MAX_REPORT_BYTES)
         while data:
@@ -203,7 +204,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         return answer
 
     def attach_protocol(self, pid: int, protocol: asyncio.SubprocessProtocol) -> None:
-        """From now on somebody hears of it."""
+        """Attach a protocol, which is told about events from now on."""
         assert self._output_fd is not None
         self._pid = pid
         self._protocol = protocol
@@ -220,17 +221,17 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             self._control_socket.send(b"T")
 
     def request_kill(self) -> None:
-        """Nobody wants to hear more: everything inside is ended."""
+        """Kill everything inside; later reports are ignored."""
         with suppress(OSError):  # everything has ended
             self._control_socket.shutdown(socket.SHUT_WR)
 
     def disconnect(self) -> None:
-        """The same, and hear nothing more of it."""
+        """Kill everything inside and close the connection."""
         self._close_control()
         if self._protocol is None:
             self.close()
 
-    # What a transport is asked
+    # Methods of a transport
 
     def get_pid(self) -> int:
         return self._pid
@@ -249,7 +250,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
         os.close(self._output_fd)
         self._output_fd = None
 
-    # What the supervisor says
+    # Messages of the supervisor
 
     def _read_control(self) -> None:
         while not self.has_no_processes:
@@ -260,7 +261,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             except BlockingIOError:
                 return
             except OSError:
-                data, attached = b"", []  # It has gone without having listened.
+                data, attached = b"", []  # It ended without having read anything.
             if attached and self._network is not None:
                 self._network.keep(attached.pop())
             self._handle_message(data, socket.socket(fileno=attached[0]) if attached else None)
@@ -273,7 +274,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             return
         assert self._reply_future is not None
         if not self._reply_future.done():
-            # Who held the other end is gone; who had the plan has read it first of all.
+            # The other end is closed; the plan would have been read first.
             self.was_never_started = not data and not self._is_command_read
             self._close_command()
             self._reply_future.set_result((data, attached))
@@ -306,7 +307,7 @@ class SupervisorTransport(asyncio.SubprocessTransport):
             self._reply_future.get_loop().remove_reader(self._control_socket)
         self._control_socket.close()
 
-    # What the command says
+    # Output of the command
 
     def _read_output(self, output: int, protocol: asyncio.SubprocessProtocol) -> None:
         try:
@@ -331,24 +332,24 @@ _group_numbers = count(1)
 
 
 class ControlGroup:
-    """Of one task; what is started in it stays in it."""
+    """The control group of one task; processes started in it stay in it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def add_process(self, pid: int) -> None:
-        """From now on the process counts, and all that it starts. Takes some milliseconds."""
+        """Add a process and its future children to the group. Takes a few milliseconds."""
         (self._directory / "cgroup.procs").write_text(str(pid), encoding="ascii")
 
     def close(self) -> None:
         try:
             self._directory.rmdir()
         except OSError:
-            return  # Something is just ending; whoever makes the next group removes this one.
+            return  # A process is just ending; this group is removed when the next one is created.
 
 
 def create_control_group(max_processes: int) -> ControlGroup | None:
-    """A group of at most so many processes; None where none can be made."""
+    """Create a group with a limit of processes; None if that is not possible."""
     if os.geteuid() != 0:
         return None
     for parent in _find_parent_groups():
@@ -371,7 +372,7 @@ def create_control_group(max_processes: int) -> ControlGroup | None:
 
 
 def can_limit_processes() -> bool:
-    """Whether the commands of this user can be limited in number."""
+    """Whether the number of this user's processes can be limited."""
     if os.geteuid() != 0:
         return True
     if group := create_control_group(1):
@@ -380,7 +381,7 @@ def can_limit_processes() -> bool:
 
 
 def _find_parent_groups() -> list[Path]:
-    """Where ours may be made: controllers of the first generation, then of the second."""
+    """Find parent groups in which groups can be created: of version 1, then of version 2."""
     found: list[Path] = []
     try:
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()

@@ -60,6 +60,6 @@ class AzureProvider(TokenProvider, OpenAiProvider):
 
 
 def _get_resource_url(profile: Profile) -> str:
-    """The address without what an API adds to it."""
+    """Return the address without an API's suffix."""
     base = (profile.base_url or "").strip().rstrip("/")
     return base.removesuffix("/chat/completions").removesuffix("/v1").removesuffix("/openai")

@@ -78,7 +78,7 @@ class BedrockProvider(StreamingProvider):
         return await asyncio.to_thread(self._sign, b"".join(body))
 
     def _sign(self, body: bytes) -> Mapping[str, str]:
-        """The headers with a signature, for which credentials are renewed if they expire soon."""
+        """Sign the headers; credentials that expire soon are renewed."""
         network_error = _load("exceptions").HTTPClientError
         with translate_login_errors(self._service, _ADVICE, network_error):
             credentials = self._credentials.get_frozen_credentials()
@@ -92,7 +92,8 @@ class BedrockProvider(StreamingProvider):
         return ConverseRequestBuilder(self._profile, self.model, self._host, refused)
 
     def _find_refused_name(self, error: ProviderError, sent: bytes) -> str | None:
-        """Bedrock quotes the model's words, which have other names than Converse."""
+        """Find the rejected name. Bedrock quotes the model's error, whose names differ from
+        Converse's."""
         if "prompt caching" in error.response and b'"cachePoint":' in sent:
             return _CACHE_MARKS
         for name, own_name in _OTHER_NAMES.items():
@@ -107,7 +108,7 @@ class BedrockProvider(StreamingProvider):
 
 
 class EventStreamReader:
-    """Frames of AWS's binary event streams; an exception becomes an event of that name."""
+    """Reads frames of AWS's binary event streams; an exception becomes an event of that name."""
 
     def __init__(self, service: ServiceInfo) -> None:
         self._service = service

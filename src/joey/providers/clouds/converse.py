@@ -1,7 +1,7 @@
 """Amazon Bedrock's Converse API: request bodies and the events of its stream.
 
-Its blocks are Anthropic's in another spelling, and so are its rules for thinking: thoughts go back
-to the model that had them, with their signatures.
+Its blocks are Anthropic's in another spelling, and so are its rules for thinking: thinking is sent
+back to the model that made it, with its signatures.
 """
 
 from __future__ import annotations

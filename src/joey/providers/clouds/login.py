@@ -41,7 +41,7 @@ def load_library(module: str, extra: str) -> ModuleType:
 
 
 def check_name(name: str, field: str) -> str:
-    """A `region` or `project`, which becomes part of an address. Raises ConfigError."""
+    """Check a `region` or `project`, which becomes part of an address. Raises ConfigError."""
     if not _NAME_PATTERNS[field].fullmatch(name):
         raise ConfigError(f"{name!r} is no {field} of a cloud.", field=field, value=name)
     return name
@@ -51,8 +51,8 @@ def check_name(name: str, field: str) -> str:
 def translate_login_errors(
     service: ServiceInfo, advice: str, network_error: type[Exception]
 ) -> Iterator[None]:
-    """Libraries also pass on what is wrong with the files and programs that a login names: any
-    error may come of it."""
+    """Translate errors. Login libraries can raise any error from the files and programs that they
+    use."""
     try:
         yield
     except UserError:
@@ -65,7 +65,7 @@ def translate_login_errors(
 def _build_login_error(
     service: ServiceInfo, error: Exception, advice: str, *, is_network: bool
 ) -> ProviderError:
-    """The error for a login that gave no token, perhaps because its service was not reached."""
+    """Build the error for a login without a token, perhaps because its service was not reached."""
     reason = service.redact(" ".join(str(error).split()))[:_MAX_REASON_CHARS]
     if is_network:
         text = (
@@ -88,4 +88,4 @@ class TokenProvider(StreamingProvider):
 
     @abstractmethod
     def _fetch_token(self) -> str:
-        """One that is valid now. Raises ProviderError, ConfigError."""
+        """Fetch a valid token. Raises ProviderError, ConfigError."""

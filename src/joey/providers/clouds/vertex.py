@@ -45,7 +45,7 @@ _MAX_TOKEN_BYTES = 1024 * 1024
 
 
 class _GoogleTokenProvider(TokenProvider):
-    """Requests with tokens of a service account, or of the login of this machine."""
+    """Requests with tokens of a service account, or of this machine's login."""
 
     def _build_location_url(self, profile: Profile) -> str:
         region = check_name(profile.region or _DEFAULT_REGION, "region")
@@ -66,7 +66,8 @@ class _GoogleTokenProvider(TokenProvider):
         return {}
 
     def _load_service_account(self, profile: Profile) -> dict[str, Any]:
-        """The contents of its key file; empty if the profile has none. Raises ConfigError."""
+        """Load the key file of the service account; empty if the profile has none. Raises
+        ConfigError."""
         path, text = profile.credentials.get("file"), profile.credentials.get("key")
         if not path and not text:
             return {}
@@ -135,7 +136,7 @@ class _VertexRequestBuilder(AnthropicRequestBuilder):
 
 
 class _TokenResponse(Struct, frozen=True):
-    """As `google.auth.transport.Response` has it."""
+    """Implements `google.auth.transport.Response`."""
 
     status: int
     headers: Mapping[str, str]
@@ -143,7 +144,7 @@ class _TokenResponse(Struct, frozen=True):
 
 
 class _Transport:
-    """Requests for tokens, as `google.auth.transport.Request` has them, by joey's own client."""
+    """Implements `google.auth.transport.Request` for token requests, with joey's own client."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -165,7 +166,7 @@ class _Transport:
     async def _send(
         self, url: str, method: str, body: bytes, headers: Mapping[str, str]
     ) -> _TokenResponse:
-        """In a loop of its own, since libraries ask for tokens in a thread."""
+        """Send in a separate event loop, since libraries request tokens in a thread."""
         client = HttpClient(environ=self._environ)
         try:
             pieces = (body,) if body else ()

@@ -26,7 +26,7 @@ AnyCall = CommandCall[Any]
 
 
 class CommandError(Exception):
-    """Told to the client; the command had no effect."""
+    """An error for the client; the command had no effect."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

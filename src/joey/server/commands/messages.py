@@ -47,14 +47,14 @@ async def answer_pending_ask(
 
 
 async def respond(hub: ServerHub, call: CommandCall[wire.Respond]) -> wire.Accepted:
-    """The first answer to a question counts; a later one is not accepted."""
+    """Answer a question; only the first answer counts."""
     arguments = call.arguments
     task = hub.find_open_task(call)
     if task is None:
         await check_task_exists(hub, hub.resolve_task_id(call))
         return wire.Accepted(accepted=False)
     ask = task.pending
-    # Of a question that is not open any more nothing is said here.
+    # Questions that are no longer open are not reported here.
     has_no_rule = ask is not None and ask.ts == arguments.ask_ts and not ask.always_rule
     if arguments.always and (arguments.response is not Response.YES or has_no_rule):
         raise make_argument_error("arguments.always", "there is no rule to add with this answer.")
@@ -106,13 +106,13 @@ async def edit_queue(hub: ServerHub, call: CommandCall[wire.EditQueue]) -> None:
 
 
 async def condense_task(hub: ServerHub, call: CommandCall[wire.CondenseTask]) -> None:
-    """Answered when it is begun; a row tells how it went."""
+    """Condense a task. The response is sent when it has begun; a row reports the outcome."""
     task = await hub.load_task(hub.resolve_task_id(call))
     task.start_condensing(call.arguments.instructions or "")
 
 
 async def switch_mode(hub: ServerHub, call: CommandCall[wire.SwitchMode]) -> None:
-    """Of a task; without one, the mode that new tasks start in."""
+    """Switch the mode of a task; without one, the mode of new tasks."""
     mode = call.arguments.mode
     if call.task_id is None and hub.current_task is None:
         _check_mode_exists(mode, await asyncio.to_thread(hub.services.list_modes))

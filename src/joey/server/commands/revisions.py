@@ -67,7 +67,7 @@ async def fork_task(hub: ServerHub, call: CommandCall[wire.ForkTask]) -> wire.Fo
 
 
 def _build_profile_options(hub: ServerHub, name: str | None) -> TaskOptions:
-    """Another model; the folder stays that of the task."""
+    """Build options with another model; the directory stays that of the task."""
     if name is None:
         return TaskOptions()
     if name not in hub.services.config_store.load_profiles().profiles:

@@ -1,4 +1,4 @@
-"""Commands about settings, profiles, modes, slash commands, models; secrets never come out."""
+"""Commands about settings, profiles, modes, slash commands, models; secrets are never returned."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def get_profile_entry(
 async def save_profile(
     exists: bool | None, hub: ServerHub, call: CommandCall[wire.ProfileEntry]
 ) -> wire.ProfileId:
-    """`exists` is whether there has to be one of this name; None if either will do."""
+    """Save a profile; `exists` says whether one of this name must exist; None if either is fine."""
     name, store = call.arguments.name, hub.services.config_store
     if exists is not None and exists != (name in store.load_profiles().profiles):
         problem = "does not exist" if exists else "exists already"

@@ -1,6 +1,6 @@
 """Commands that read tasks, open or not: lists, details (why one failed), rows, events, search.
 
-A search keeps nothing between calls: it reads the UI histories of tasks one after the other, newest
+A search stores nothing between calls: it reads the UI histories of tasks one after another, newest
 first, up to a total number of bytes. Bookkeeping rows (which request cost what) are not searched.
 """
 
@@ -97,7 +97,7 @@ async def list_tasks(hub: ServerHub, call: CommandCall[wire.ListTasks]) -> wire.
 
 
 async def search_tasks(hub: ServerHub, call: CommandCall[wire.SearchTasks]) -> wire.FoundTasks:
-    """Tasks that have all the words in their title, id or conversation."""
+    """Find tasks that have all the words in their title, id or conversation."""
     arguments = call.arguments
     tasks = _filter_by_workspace(await _list_all_tasks(hub), arguments.workspace)
     search = TaskSearch(
@@ -120,7 +120,7 @@ async def _load_projection(hub: ServerHub, call: AnyCall) -> TaskProjection:
 
 
 async def _list_all_tasks(hub: ServerHub) -> list[TaskMetadata]:
-    """All tasks, the latest first; open ones as they are now."""
+    """List all tasks, the latest first; open ones in their current state."""
     known = {task.id: task for task in await asyncio.to_thread(hub.engine.history)}
     known |= {task.id: task.recorder.build_metadata() for task in hub.engine.tasks}
     return sorted(known.values(), key=lambda task: (task.updated, task.id), reverse=True)
@@ -138,7 +138,8 @@ def _filter_by_workspace(
 async def _build_detailed_info(
     hub: ServerHub, metadata: TaskMetadata, call: AnyCall
 ) -> wire.TaskInfo:
-    """With what a list does not say: what waits, what failed, and the room of a task at rest."""
+    """Build details that a list does not include: open questions, failures, and a resting task's
+    context."""
     info = _build_task_info(hub, metadata)
     projection = await _load_projection(hub, call)
     failure = projection.failure if projection.state is TaskState.FAILED else None
@@ -179,7 +180,8 @@ def _build_task_info(hub: ServerHub, metadata: TaskMetadata) -> wire.TaskInfo:
 
 
 def _resolve_closed_task_status(hub: ServerHub, metadata: TaskMetadata) -> str:
-    """Of a task that is not open here: what a process that is gone left unfinished is aborted."""
+    """Resolve the status of a task that is not open here: if a dead process left it unfinished, it
+    is aborted."""
     try:
         state = TaskState(metadata.status)
     except ValueError:
@@ -189,7 +191,7 @@ def _resolve_closed_task_status(hub: ServerHub, metadata: TaskMetadata) -> str:
     try:
         is_locked = hub.store.is_locked(metadata.id)
     except TaskNotFoundError:
-        is_locked = False  # deleted a moment ago, or nothing but its metadata was ever there
+        is_locked = False  # just deleted, or only its metadata ever existed
     if not is_locked:
         return str(TaskState.ABORTED)
     return str(TaskState.RUNNING if state is TaskState.CREATED else state)
@@ -203,7 +205,7 @@ _UNSEARCHED_ROW_KINDS = frozenset({RowKind.API_REQ_STARTED, RowKind.API_REQ_FINI
 
 
 class _RowText(Struct, frozen=True):
-    """What is searched of a row."""
+    """The searchable text of a row."""
 
     text: str | None = None
     say: str | None = None
@@ -220,14 +222,14 @@ class TaskSearch:
         store: Store,
         open_rows: Mapping[str, Sequence[Row | dict[str, Any]]],
     ) -> None:
-        """`open_rows` are the conversations of tasks that are not on disk as they are now."""
+        """`open_rows` are the current conversations of open tasks, which may not be on disk yet."""
         self._terms = frozenset(query.casefold().split())
         self._store = store
         self._open_task_rows = open_rows
         self._remaining_bytes = MAX_SEARCH_BYTES
 
     def run(self, tasks: Iterable[TaskMetadata], limit: int) -> list[TaskMetadata]:
-        """At most `limit` of these tasks. Takes its time: call it in a thread."""
+        """Search at most `limit` of these tasks. Slow: call it in a thread."""
         return list(islice(filter(self._is_match, tasks), limit))
 
     def _is_match(self, task: TaskMetadata) -> bool:

@@ -71,7 +71,7 @@ async def resume_task(hub: ServerHub, call: CommandCall[wire.ResumeTask]) -> Non
 async def _release_and_build_resume_options(
     hub: ServerHub, task_id: str, configuration: dict[str, Any]
 ) -> TaskOptions:
-    """Options for a task with other settings; one that is open here is closed for it."""
+    """Build options for a task with other settings; a task that is open here is closed first."""
     known = await asyncio.to_thread(hub.engine.history)
     metadata = next((task for task in known if task.id == task_id), None)
     if metadata is None:
@@ -116,7 +116,7 @@ async def clear_current_task(hub: ServerHub, call: AnyCall) -> None:
 
 
 async def get_current_task_stack(hub: ServerHub, call: AnyCall) -> wire.TaskStack:
-    """The current task below its parents."""
+    """Return the current task below its parents."""
     stack: list[str] = []
     task = hub.current_task
     while task is not None and task.id not in stack:

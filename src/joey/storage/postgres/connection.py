@@ -1,4 +1,4 @@
-"""Connections to Postgres: addresses, timeouts, and what an error means."""
+"""Connections to Postgres: addresses, timeouts, and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _RETRIED_SQL_STATES = ("08", "57P", "53300", "40")
 
 T = TypeVar("T")
 
-# It warns of each connection that is lost, which is handled here.
+# It warns of each lost connection, which is handled here.
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 
 def check_url(url: str) -> str:
-    """The address, if it names a Postgres database. Raises ConfigError."""
+    """Return the address if it names a Postgres database. Raises ConfigError."""
     if urlsplit(url).scheme not in ("postgresql", "postgres"):
         raise ConfigError(
             f"{strip_url_password(url)} is not the address of a store: use postgresql://HOST/DATABASE."
@@ -56,7 +56,7 @@ def connect(url: str) -> psycopg.Connection[Any]:
 
 
 def is_connection_lost(error: Exception) -> bool:
-    """The statement may be tried again with another connection."""
+    """Whether the statement may be retried with another connection."""
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     state = error.sqlstate
@@ -64,7 +64,7 @@ def is_connection_lost(error: Exception) -> bool:
 
 
 def translate(error: psycopg.Error, url: str) -> StoreError:
-    """What the user is told."""
+    """Translate an error for the user."""
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     address = strip_url_password(url)
     if isinstance(error, errors.DiskFull):
@@ -77,10 +77,10 @@ def translate(error: psycopg.Error, url: str) -> StoreError:
 
 
 class SharedConnection:
-    """One connection for the threads of a process, opened again when it is lost."""
+    """One connection for the threads of a process, reopened when it is lost."""
 
     def __init__(self, url: str, check: Callable[[], None] | None = None) -> None:
-        """`check` raises when it is no use to try again."""
+        """`check` raises if a retry is pointless."""
         self._url = url
         self._check = check
         self._connection: psycopg.Connection[Any] | None = None
@@ -89,7 +89,7 @@ class SharedConnection:
     def fetch(
         self, sql: str, values: Sequence[Any] = (), *, retry_s: float = 20.0
     ) -> list[tuple[Any, ...]]:
-        """The rows of one statement, which must do no harm when it is executed twice. Raises
+        """Return the rows of one statement, which must be harmless if executed twice. Raises
         StoreError."""
 
         def execute(connection: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
@@ -99,7 +99,7 @@ class SharedConnection:
         return self.run(execute, retry_s=retry_s)
 
     def run(self, work: Callable[[psycopg.Connection[Any]], T], *, retry_s: float = 20.0) -> T:
-        """Do something with the connection, again if it is lost meanwhile. Raises StoreError."""
+        """Run a function with the connection, again if it is lost meanwhile. Raises StoreError."""
         end = time.monotonic() + retry_s
         with self._lock:
             while True:

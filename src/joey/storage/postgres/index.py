@@ -28,7 +28,7 @@ _NEWEST_FIRST = f"order by {UPDATED_MS} desc, t.id desc"
 
 
 class PostgresTaskIndex:
-    """The tables are always up to date: every snapshot brings its words along."""
+    """Searches tables that are always up to date: every snapshot includes its text."""
 
     warnings: Sequence[str] = ()
 
@@ -103,7 +103,7 @@ def _build_conditions(query: TaskQuery) -> tuple[str, tuple[Any, ...]]:
 
 
 def _build_match(text: str) -> tuple[str, tuple[str, ...]]:
-    """SQL of a query for all words, phrases and beginnings, and its values."""
+    """Build SQL for all words, phrases and prefixes of a query, and its values."""
     terms: list[str] = []
     values: list[str] = []
     for term, is_prefix in parse_query_terms(text):

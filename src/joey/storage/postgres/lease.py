@@ -1,9 +1,9 @@
 """The lease of a process on the tasks that it holds: an advisory lock and a heartbeat.
 
-Both are kept with a connection of their own. The lock goes at once when the process dies; the
-heartbeat, by the database's clock, gets old when the process is stopped or cut off. Others may then
-take its tasks over. The process itself stops to use them a little earlier, by a clock that counts
-while it is stopped, and does so for good: a lease that was lost does not come back.
+Both use a separate connection. The lock is released at once when the process dies; the heartbeat,
+by the database's clock, expires when the process is stopped or cut off. Others may then take over
+its tasks. The process itself stops using them a little earlier, by a clock that keeps counting
+while it is stopped, and permanently: a lost lease is not renewed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def read_clock() -> float:
-    """Seconds, those included in which this machine was asleep."""
+    """Read a clock in seconds that includes the time when this machine was asleep."""
     return time.clock_gettime(_CLOCK)
 
 
@@ -59,7 +59,7 @@ class Lease:
         self._is_acquired = False
 
     def acquire(self) -> None:
-        """Raises StoreError."""
+        """Acquire the lease. Raises StoreError."""
         with self._state_lock:
             if self._is_acquired:
                 return
@@ -71,7 +71,7 @@ class Lease:
             threading.Thread(target=target, name="joey-lease", daemon=True).start()
 
     def _join(self) -> psycopg.Connection[Any]:
-        """The connection that holds the lock. Raises StoreError."""
+        """Open the connection that holds the lock. Raises StoreError."""
         try:
             connection = connect(self._url)
             try:
@@ -91,22 +91,22 @@ class Lease:
         return connection
 
     def touch(self) -> None:
-        """Say that the process is at work, and does not only have living threads."""
+        """Report that the process is working, not only its threads."""
         self._last_touch = read_clock()
 
     def check(self) -> None:
-        """Raises TaskLostError: others may have taken the tasks over."""
+        """Raises TaskLostError if others may have taken over the tasks."""
         if self.lost_reason is None and self._is_acquired and not self._released.is_set():
             self._check_age()
         if self.lost_reason is not None:
             raise TaskLostError(self.lost_reason)
 
     def on_lost(self, callback: Callable[[], None]) -> None:
-        """Called once, from another thread."""
+        """Set a callback that is called once, from another thread."""
         self._on_lost.append(callback)
 
     def release(self) -> None:
-        """Let everything go."""
+        """Release the lock and the connection."""
         with self._state_lock:
             if not self._is_acquired or self._released.is_set():
                 self._released.set()
@@ -123,7 +123,7 @@ class Lease:
     # Threads
 
     def _guard(self) -> None:
-        """Notice an expired lease also while the other thread waits for the network."""
+        """Notice an expired lease even while the other thread waits for the network."""
         while not self._released.wait(_GUARD_S) and self.lost_reason is None:
             self._check_age()
 

@@ -23,7 +23,7 @@ _decoder = msgspec.json.Decoder(TaskMetadata)
 def fetch_metadata(
     connection: SharedConnection, conditions: str = "true", values: Sequence[Any] = ()
 ) -> list[TaskMetadata]:
-    """Of the tasks `t` that fulfil the SQL, in its order. Raises StoreError."""
+    """Fetch the metadata of tasks `t` that match the SQL, in its order. Raises StoreError."""
     rows = connection.fetch(
         f"select t.id, t.metadata::text from joey.task t where {conditions}", values
     )
@@ -53,7 +53,7 @@ def _fetch_heads(connection: SharedConnection, ids: list[str]) -> dict[str, byte
 
 
 def encode_metadata(metadata: TaskMetadata) -> str:
-    """As `jsonb` takes it: it has no NUL."""
+    """Encode metadata as `jsonb`, which does not allow NUL."""
     encoded = msgspec.json.encode(metadata)
     if b"\\u0000" in encoded:
         values = msgspec.to_builtins(metadata)

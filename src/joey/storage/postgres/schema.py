@@ -1,4 +1,4 @@
-"""Tables of a store in Postgres (schema `joey`), their version, and who may use them."""
+"""Tables of a store in Postgres (schema `joey`), their version, and their permissions."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class SchemaState(Struct, frozen=True):
 
 
 def create_tables(url: str) -> None:
-    """Make the tables, or leave them as they are. Raises StoreError."""
+    """Create the tables unless they exist. Raises StoreError."""
     try:
         with connect(url) as connection, connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
@@ -100,7 +100,7 @@ def create_tables(url: str) -> None:
 
 
 def read_state(url: str) -> SchemaState:
-    """What is there. Raises StoreError."""
+    """Read the state of a database. Raises StoreError."""
     try:
         with connect(url) as connection:
             server, encoding = _fetch_row(
@@ -125,7 +125,7 @@ def read_state(url: str) -> SchemaState:
 
 
 def check_version(found: int | None, url: str) -> None:
-    """Raises StoreError: a newer joey has made the tables."""
+    """Check the version. Raises StoreError if a newer joey has created the tables."""
     if found is not None and found > SCHEMA_VERSION:
         raise StoreError(
             f"The store {strip_url_password(url)} was written by a newer joey (schema {found}, this"
@@ -134,7 +134,7 @@ def check_version(found: int | None, url: str) -> None:
 
 
 def check_tables(connection: psycopg.Connection[Any], url: str) -> None:
-    """Raises StoreError: there are none, or those of a newer joey."""
+    """Check the tables. Raises StoreError if there are none, or those of a newer joey."""
     found = _read_version(connection)
     if found is None:
         address = strip_url_password(url)

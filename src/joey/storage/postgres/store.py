@@ -1,7 +1,7 @@
 """Task store in Postgres: tasks that any host of a cluster can take over.
 
-Opening a task raises its epoch; everything is written under an epoch, and refused once it is
-over. Keys of tasks and the output of their commands stay in files of this host.
+Opening a task increments its epoch; everything is written under an epoch, and rejected once that
+has ended. Keys of tasks and the output of their commands stay in files of this host.
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ class PostgresStore:
     is_shared = True
 
     def __init__(self, url: str, home: Path) -> None:
-        """`home` holds what stays on this host. Nothing is connected yet. Raises ConfigError."""
+        """`home` holds data that stays on this host. Nothing is connected yet. Raises
+        ConfigError."""
         self.url = check_url(url)
         self.lease = Lease(url)
         self._tasks_directory = home / "shared-tasks"
@@ -173,7 +174,7 @@ class PostgresStore:
         return [row[0] for row in rows]
 
     def close(self) -> None:
-        """Commit what is left, and let go of everything."""
+        """Commit pending records, and release everything."""
         self._finalizer()
 
     def create(self, task_id: str) -> PostgresLog:
@@ -285,7 +286,7 @@ class PostgresStore:
             if directory.exists():
                 shutil.rmtree(directory)
 
-    # For the logs
+    # Called by logs
 
     def confirm(self, task_id: str, epoch: int) -> None:
         """Raises TaskLostError, StoreError."""
@@ -340,7 +341,7 @@ class PostgresStore:
         return [bytes(row[0]) for row in self._fetch(sql, (task_id,))]
 
     def _is_held(self, task_id: str) -> tuple[str, str, int, datetime] | None:
-        """Id, host and process of the holder, and since when."""
+        """Return id, host and process of the holder, and since when it holds the task."""
         rows = self._fetch(
             f"""select w.id, w.host, w.pid, t.held_since from joey.task t
                 join joey.worker w on w.id = t.holder where t.id = %s and {IS_ALIVE}""",
@@ -399,7 +400,7 @@ def _close(pid: int, writer: RecordWriter, connection: SharedConnection, lease: 
 
 
 def _join(elements: Iterable[bytes]) -> bytes:
-    """A JSON array of them, a line each."""
+    """Join elements into a JSON array, a line each."""
     return b"[" + b",\n".join(elements) + b"]\n"
 
 

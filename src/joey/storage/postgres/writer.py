@@ -1,8 +1,8 @@
 """Journals in Postgres: records are committed in groups, each fenced by its task's epoch.
 
-One thread per process writes what all of its tasks have appended: 5 ms after an append, or at once
-when a caller waits. The same statement compares the epoch, so that a process whose task was taken
-over cannot write. A commit whose answer was lost is looked up before it is repeated.
+One thread per process writes the records of all of its tasks: 5 ms after an append, or at once if a
+caller waits. The same statement compares the epoch, so that a process whose task was taken over
+cannot write. A commit whose answer was lost is looked up before it is repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RELEASE = "update joey.task set holder = null where id = %s and epoch = %s"
 
 
 class _Group(Struct, frozen=True):
-    """What one log has appended, and whether it lets go of its task then."""
+    """Records that one log has appended, and whether it then releases its task."""
 
     journal: PostgresJournal
     lines: list[tuple[int, bytes]]
@@ -95,7 +95,8 @@ class PostgresJournal:
         self._writer.lease.check()
 
     def set_change_callback(self, callback: Callable[[], None]) -> None:
-        """Called from another thread when `safe_seq` rises, or never will."""
+        """Set a callback that is called from another thread when `safe_seq` rises, or never
+        will."""
         self._on_change = callback
 
     @property
@@ -103,7 +104,7 @@ class PostgresJournal:
         return self._error is not None
 
     def close(self) -> None:
-        """Let go of the task once everything is committed; does not wait for that."""
+        """Release the task once everything is committed, without waiting for that."""
         if not self._closed:
             self._closed = True
             self._writer.release(self)
@@ -111,7 +112,7 @@ class PostgresJournal:
     # Called by the writer
 
     def settle(self, seq: int, error: StoreError | None = None) -> None:
-        """Records up to `seq` are committed, or no more will be."""
+        """Settle records up to `seq`: they are committed, or no more will be."""
         with self._writer.lock:
             self.safe_seq = max(self.safe_seq, seq)
             if error is not None and self._error is None:
@@ -137,7 +138,7 @@ def _resolve(future: Future[None], error: StoreError | None) -> None:
 def _call_in_loop(loop: AbstractEventLoop, *call: Any) -> None:
     try:
         loop.call_soon_threadsafe(*call)
-    except RuntimeError:  # the loop is closed, and with it everybody who could wait
+    except RuntimeError:  # the loop is closed, and no caller waits
         log.debug("nobody waits for a commit any more")
 
 
@@ -169,7 +170,7 @@ class RecordWriter:
         self.hurry()
 
     def hurry(self) -> None:
-        """Commit at once what is there."""
+        """Commit pending records at once."""
         with self.lock:
             self._is_urgent = True
             self._changed.notify_all()
@@ -195,7 +196,7 @@ class RecordWriter:
         self._changed.notify_all()
 
     def _fail_all(self) -> None:
-        """Fail the commits that callers wait for: the lease is lost."""
+        """Fail the commits that callers wait for, because the lease is lost."""
         error = TaskLostError(self.lease.lost_reason or "The lease of this process is over.")
         with self.lock:
             journals = [*self._dirty, *(group.journal for group in self._in_flight)]
@@ -255,7 +256,7 @@ class RecordWriter:
             group.journal.settle(last, failure)
 
     def _write(self, groups: Sequence[_Group]) -> list[tuple[_Group, StoreError | None]]:
-        """Write all groups in one transaction and one round trip; which ones were refused."""
+        """Write all groups in one transaction and one round trip; return the rejected ones."""
         if self._connection is None:
             self._connection = connect(self._url)
         connection, commits = self._connection, []
@@ -273,7 +274,8 @@ class RecordWriter:
         ]
 
     def _explain_refusal(self, group: _Group) -> StoreError | None:
-        """None: an earlier commit, whose answer was lost, has written these records."""
+        """Explain a rejection; None if an earlier commit, whose answer was lost, has written these
+        records."""
         assert self._connection is not None
         row = self._connection.execute(
             "select epoch, seq from joey.task where id = %s", (group.journal.task_id,)
