@@ -145,7 +145,8 @@ _MARKUP_NAMES: Collection[str] = {
 _TOOL_SYNONYMS: Mapping[str, str] = {
     "execute_command": "bash shell sh run exec terminal run_command run_shell_command run_bash"
     " run_terminal_cmd run_terminal_command run_in_terminal execute_bash execute_shell execute"
-    " bash_command shell_command local_shell shell_exec execute_shell_command run_cmd",
+    " bash_command shell_command local_shell shell_exec execute_shell_command run_cmd exec_command"
+    " run_bash_command",
     "read_file": "read view view_file cat open_file open read_files get_file_content file_read"
     " read_file_content show_file",
     "write_to_file": "write create create_file write_file save_file new_file create_new_file"

@@ -42,7 +42,12 @@ class WrittenCall(Struct, frozen=True):
 
 
 _NAME_KEYS = ("action", "tool", "tool_name", "name", "function_name", "recipient_name", "function")
-_OTHER_KEYS = frozenset({"description", "exit_code", "output", "response", "result", "returns"})
+_OTHER_KEYS = frozenset(
+    {
+        *("description", "duration", "duration_ms", "error", "exitCode", "exit_code", "level"),
+        *("output", "response", "result", "returns", "stderr", "stdout", "timestamp"),
+    }
+)
 """Keys of objects that describe a tool, or tell what a call gave."""
 _CALL_KEYS = ("function", "function_call", "tool_call")
 _LIST_KEYS = ("tool_calls", "tool_uses", "function_calls", "calls")
@@ -82,18 +87,21 @@ def _read_json_call(
     value: dict[str, Any], repairs: frozenset[Repair], tools: ToolNames
 ) -> WrittenCall:
     """Read an object that names a tool and its arguments in one of the usual ways."""
-    if not _OTHER_KEYS.isdisjoint(value):
+    named = {key: value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)}
+    known = [key for key, name in named.items() if tools.find(name) is not None]
+    is_flat = (
+        bool(known) and named[known[0]] in tools.by_name and value.keys().isdisjoint(ARGUMENT_KEYS)
+    )
+    own_keys = tools.by_name[named[known[0]]].parameters if is_flat else frozenset[str]()
+    if not (_OTHER_KEYS - own_keys).isdisjoint(value):
         raise NotACallError
     for key in _CALL_KEYS:
         if isinstance(function := value.get(key), dict):
             return _read_json_call(function, repairs, tools)
-    named = {key: value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)}
-    known = [key for key, name in named.items() if tools.find(name) is not None]
     arguments = [value[key] for key in ARGUMENT_KEYS if _may_be_arguments(value.get(key))]
     if known and arguments:
         return WrittenCall(named[known[0]], arguments[0], repairs)
-    is_flat = value.keys().isdisjoint(ARGUMENT_KEYS)
-    if known and is_flat and named[known[0]] in tools.by_name:
+    if is_flat:
         flat = {key: inner for key, inner in value.items() if key not in named}
         return WrittenCall(named[known[0]], flat, repairs)
     if named and arguments:
