@@ -109,6 +109,22 @@ async def test_the_last_line_names_a_command_that_failed_when_the_result_was_acc
     assert passed.err.splitlines()[-1].startswith("joey: done · ")
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_failure_that_the_shell_reports_of_a_pipeline_counts(
+    joey: Joey, protocol: str
+) -> None:
+    (joey.workspace / "Makefile").write_text("test:\n\texit 7\n")
+    turns = build_turns(
+        protocol, write("a.txt", "x"), run("make test 2>&1 | tail -2"), done("1"), done("2")
+    )
+    async with ModelServer(turns) as server:
+        finished = await joey.run(*RUN, "--protocol", protocol, *reach(server.url), "mend it")
+        message = last_message(server.requests[3])
+    fact = "`make test 2>&1 | tail -2` failed in its last run (exit code 2 of make test)."
+    assert fact in message
+    assert (finished.code, finished.json["content"]) == (0, "2")
+
+
 async def test_a_test_run_in_a_pipeline_does_not_settle_a_failed_one(joey: Joey) -> None:
     (joey.workspace / "Makefile").write_text("test:\n\texit 7\n")
     piped = "make test 2>&1 | tail -20"
@@ -118,7 +134,7 @@ async def test_a_test_run_in_a_pipeline_does_not_settle_a_failed_one(joey: Joey)
     async with ModelServer(turns) as server:
         finished = await joey.run(*RUN, *reach(server.url), "mend the tests")
         message = last_message(server.requests[4])
-    assert "`make test` failed (exit code 2). It ran again in `make test 2>&1 | tail" in message
+    assert "`make test 2>&1 | tail -20` failed in its last run (exit code 2 of make" in message
     assert (finished.code, finished.json["content"]) == (0, "2")
 
 

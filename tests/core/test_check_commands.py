@@ -8,6 +8,7 @@ from joey.core.check_commands import (
     PIPELINE_REPORT,
     are_variants,
     find_checks,
+    find_failed_in_pipeline,
     find_passed_checks,
     is_failure,
     is_known_check,
@@ -153,6 +154,29 @@ def test_a_pipeline_whose_shell_reported_no_failure_passed(line: str, passed: bo
     assert ("pytest",) not in find_passed_checks(line)
     reported = f"1 failed\n{PIPELINE_REPORT}1 0. The last one is that of the command.]\n"
     assert ("pytest",) not in find_passed_checks(line, reported)
+
+
+@pytest.mark.parametrize(
+    ("line", "codes", "failed"),
+    [
+        ("pytest -q | tail -3", "1 0", (("pytest",), 1)),
+        ("cd a && pytest 2>&1 | grep FAILED | cat", "2 0 0", (("pytest",), 2)),
+        ("echo a | make test | tail", "0 2 0", (("make", "test"), 2)),
+        ("pytest | tail", "141 0", None),
+        ("pytest | tail", "1 0 0", None),
+        ("pytest | tail", "no code", None),
+        ("pytest | head -3", "1 0", None),
+        ("./convert a | tail", "1 0", None),
+        ("grep -r a . | tail", "2 0", None),
+        ("pytest | tail; echo done", "1 0", None),
+    ],
+)
+def test_the_shell_reports_which_part_of_a_pipeline_failed(
+    line: str, codes: str, failed: tuple[tuple[str, ...], int] | None
+) -> None:
+    report = f"{PIPELINE_REPORT}{codes}. The last one is that of the command.]\n"
+    assert find_failed_in_pipeline(line, f"1 failed\n{report}") == failed
+    assert find_failed_in_pipeline(line, "1 failed\n") is None
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,30 @@ def find_passed_checks(line: str, output: str | None = None) -> tuple[CheckName,
     passed = [*_list_deciding_commands(sequences, has_passed=True)]
     if output is not None and PIPELINE_REPORT not in output and hides_failures(line):
         pipeline = sequences[-1][-1]
-        ended_early = any(argv[:1] == ["head"] for argv in pipeline.commands)
-        passed += [] if pipeline.is_alternative or ended_early else pipeline.commands
+        is_unclear = pipeline.is_alternative or _is_cut_short(pipeline.commands)
+        passed += [] if is_unclear else pipeline.commands
     return _name_checks(passed)
+
+
+def find_failed_in_pipeline(line: str, output: str) -> tuple[CheckName, int] | None:
+    """Find the tests, linter or build whose failure the shell reported in a pipeline, and its exit
+    code. What `head` cuts short may fail for that alone."""
+    _, report, after = output.rpartition(PIPELINE_REPORT)
+    if not report or not hides_failures(line):
+        return None
+    codes = after.partition(".")[0].split()
+    commands = _parse_line(line)[-1][-1].commands
+    if len(codes) != len(commands) or _is_cut_short(commands):
+        return None
+    for argv, code in zip(commands, codes, strict=True):
+        checks = _name_checks([argv])
+        if is_known_check(checks) and code.isdecimal() and is_failure(int(code), None):
+            return checks[0], int(code)
+    return None
+
+
+def _is_cut_short(commands: list[list[str]]) -> bool:
+    return any(argv[:1] == ["head"] for argv in commands)
 
 
 def is_known_check(checks: tuple[CheckName, ...]) -> bool:

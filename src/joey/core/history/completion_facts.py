@@ -17,6 +17,7 @@ from joey.core.check_commands import (
     CheckName,
     are_variants,
     find_checks,
+    find_failed_in_pipeline,
     find_passed_checks,
     is_failure,
     is_known_check,
@@ -50,9 +51,12 @@ class FailedCommand(Struct, frozen=True):
 
 
 def _build_failed_command(
-    command: str, exit_code: int | None, signal: str | None
+    command: str, exit_code: int | None, signal: str | None, output: str
 ) -> FailedCommand | None:
     """Build a failed command; None if it did not fail, or its status is no verdict."""
+    if exit_code == 0 and (found := find_failed_in_pipeline(command, output)) is not None:
+        check, code = found
+        return FailedCommand(command, (check,), f"exit code {code} of {' '.join(check)}")
     if not is_failure(exit_code, signal) or not (checks := find_checks(command)):
         return None
     status = f"exit code {exit_code}" if signal is None else f"signal {signal}"
@@ -113,12 +117,12 @@ class CompletionFacts:
     def _apply_run(self, command: str, event: ev.ToolFinished | ev.CommandEnded) -> None:
         if isinstance(event, ev.ToolFinished) and is_program_missing(command, event.content):
             return
-        failed = _build_failed_command(command, event.exit_code, event.signal)
+        output = event.content if isinstance(event, ev.ToolFinished) else None
+        failed = _build_failed_command(command, event.exit_code, event.signal, output or "")
         if failed is not None:
             others = [e for e in self.failed_commands if not are_variants(e.checks, failed.checks)]
             self.failed_commands = (*others, failed)
         elif self.failed_commands:
-            output = event.content if isinstance(event, ev.ToolFinished) else None
             passed = find_passed_checks(command, output) if event.exit_code == 0 else ()
             rerun = find_checks(command, anywhere=True)
             self.failed_commands = tuple(
