@@ -92,6 +92,22 @@ async def test_two_requests_are_compared_side_by_side(
         await page.get_by_role("button", name="Recordings", exact=True).first.click()
 
 
+async def test_a_comparison_begins_at_its_top_and_leads_back_to_the_request(
+    browser: Browser, tmp_path: Path
+) -> None:
+    fill_book(tmp_path)
+    async with visit(browser, tmp_path, [], size=(900, 400)) as at:
+        page = at.page
+        await open_recordings_view(page)
+        await page.locator(".session").click()
+        last = page.locator(".request").nth(2).get_by_role("button", name="Compare")
+        await last.click()
+        await page.get_by_label("Compared with request").select_option("1")
+        await expect(page.get_by_label("Compared with request")).to_be_in_viewport()
+        await page.get_by_role("button", name="Session 1").click()
+        await expect(last).to_be_in_viewport()
+
+
 async def test_without_recordings_the_view_says_how_to_make_some(
     browser: Browser, tmp_path: Path
 ) -> None:

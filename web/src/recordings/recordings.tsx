@@ -54,14 +54,14 @@ export function RecordingsView({ menuButton }: { menuButton: ComponentChildren }
           </nav>
         </div>
       </header>
-      <div class="recordings" tabIndex={-1}>
-        {pair !== null ? (
+      {/* Each has its own place to be scrolled to; that of the session stays while two requests are compared. */}
+      {pair !== null && (
+        <div key="comparison" class="recordings" tabIndex={-1}>
           <Comparison comparison={pair} count={recording.value?.total ?? pair.turn} />
-        ) : recording.value !== null ? (
-          <RecordedRequests recording={recording.value} />
-        ) : (
-          <SessionTable />
-        )}
+        </div>
+      )}
+      <div key={session?.id ?? "sessions"} class="recordings" tabIndex={-1} hidden={pair !== null}>
+        {recording.value !== null ? <RecordedRequests recording={recording.value} /> : <SessionTable />}
       </div>
     </>
   );
