@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,17 @@ def test_forgotten_exchanges_leave_no_bytes(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="no exchange 1"):
             book.exchange(1)
     assert not any(secret in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_the_room_of_forgotten_exchanges_is_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "book.sqlite"
+    with open_book(path) as book:
+        for at in range(8):
+            book.add(an_exchange(at=at), os.urandom(500_000))
+        assert book.shrink(2_200_000) == 4
+        assert 2_000_000 < path.stat().st_size <= 2_200_000
+        assert book.forget_before(100) == 4
+        assert path.stat().st_size < 200_000
 
 
 def test_a_file_that_is_no_book_is_refused(tmp_path: Path) -> None:

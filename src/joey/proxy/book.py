@@ -176,7 +176,8 @@ class Book:
                 " (SELECT session FROM exchange WHERE session IS NOT NULL)"
             )
         with self._translate_errors():
-            self.connection.execute("PRAGMA incremental_vacuum").fetchall()
+            # A script runs to its end; a statement without rows stops after one page.
+            self.connection.executescript("PRAGMA incremental_vacuum")
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return removed
 
