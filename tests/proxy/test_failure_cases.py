@@ -351,6 +351,28 @@ async def test_a_request_that_is_no_json_is_kept_as_it_is(tmp_path: Path) -> Non
     assert (request, exchange.wire) == (body, Wire.ANTHROPIC)
 
 
+async def test_a_reset_between_two_requests_is_passed_on(tmp_path: Path) -> None:
+    has_arrived = asyncio.Event()
+
+    async def answer_and_reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await answer_ok(reader, writer)
+        await has_arrived.wait()
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        writer.transport.abort()
+
+    async with serve(answer_and_reset) as service, open_proxy(tmp_path, service) as proxy:
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(build_request(body=b"{}").replace(b"PORT", b"%d" % proxy.port))
+        assert await reader.readexactly(len(OK)) == OK
+        has_arrived.set()
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        await close(writer)
+        ((exchange, *_),) = await proxy.wait_for_recorded()
+    assert exchange.state is ExchangeState.DONE
+
+
 @pytest.mark.parametrize("second", ["gzip", "identity, br"])
 async def test_a_compressed_request_is_counted_and_not_kept(tmp_path: Path, second: str) -> None:
     fields = f"identity\r\nContent-Encoding: {second}"

@@ -165,7 +165,8 @@ class ProxiedConnection(asyncio.Protocol):
         if exchange is not None:
             exchange.recording.end(ExchangeState.CUT_UPSTREAM if is_cut else ExchangeState.DONE)
         self._phase = _Phase.CLOSED
-        if is_cut and error is not None:
+        is_idle = exchange is None or exchange.request.is_complete
+        if (is_cut and error) or (is_idle and isinstance(error, ConnectionResetError)):
             self._reset(_RESET_POLLS)
         elif exchange is not None and not exchange.request.is_complete:
             self._waiting = b""
