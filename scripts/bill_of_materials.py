@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-_REQUIREMENT_RE = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)")
+_REQUIREMENT_RE = re.compile(r"^(?P<name>[\w.-]+)(?:\[[^]]*\])?==(?P<version>[^\s;\\]+)")
 _HASH_RE = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 Component = dict[str, Any]

@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from scripts.bill_of_materials import build_bill_of_materials
 from scripts.release import PAGE, ReleaseError, close_changelog_section
 
@@ -109,14 +112,49 @@ def test_the_bill_of_materials_lists_each_requirement_and_library_once() -> None
     lock = (ROOT / "web" / "package-lock.json").read_text(encoding="utf-8")
     bill = build_bill_of_materials("1.2.3", requirements, lock)
     listed = [each["purl"] for each in bill["components"]]
-    locked = re.findall(r"^([\w.-]+)==([^\s;\\]+)", requirements, re.MULTILINE)
+    locked = re.findall(r"^([\w.-]+)(?:\[.+\])?==([^\s;\\]+)", requirements, re.MULTILINE)
     assert {f"pkg:pypi/{name}@{version}" for name, version in locked} <= set(listed)
     assert len(listed) == len(set(listed))
+    properties = [each for part in bill["components"] for each in part.get("properties", [])]
+    assert len(properties) == requirements.count("--hash=")
     direct = json.loads(lock)["packages"][""]["dependencies"]
     assert all(any(f"/{name}@" in each.replace("%40", "@") for each in listed) for name in direct)
     marked = next(each for each in bill["components"] if each["name"] == "marked")
     assert marked["hashes"][0]["alg"] == "SHA-512"
     assert len(marked["hashes"][0]["content"]) == 128
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+def test_a_lock_names_each_requirement_with_all_extras_that_its_packages_ask_for(name: str) -> None:
+    """Without its extras, pip takes a requirement anew from the index, in a newer version."""
+    locked: dict[str, set[str]] = {}
+    for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+        if re.match(r"[\w.-]+(\[[\w,.-]+\])?==", line):
+            requirement = Requirement(line.removesuffix("\\"))
+            locked[canonicalize_name(requirement.name)] = requirement.extras
+    assert locked
+    missing = {
+        f"{package} needs {requirement}"
+        for package, extras in locked.items()
+        for requirement in list_requirements(package, extras)
+        if not requirement.extras <= locked.get(canonicalize_name(requirement.name), set())
+    }
+    assert not missing
+
+
+def list_requirements(package: str, extras: set[str]) -> list[Requirement]:
+    """What an installed package asks for here with some of its extras."""
+    try:
+        texts = requires(package) or []
+    except PackageNotFoundError:  # locked for other systems and Pythons
+        return []
+    found = [Requirement(text) for text in texts]
+    environments = [{"extra": extra} for extra in ("", *extras)]
+    return [
+        each
+        for each in found
+        if each.marker is None or any(each.marker.evaluate(wanted) for wanted in environments)
+    ]
 
 
 def test_the_workflow_runs_commands_that_exist() -> None:
