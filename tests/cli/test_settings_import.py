@@ -94,6 +94,91 @@ async def test_a_different_profile_of_the_same_name_stays(joey: Joey) -> None:
     assert "Nothing to store" in (await joey.run("import", str(path), "-y")).out
 
 
+async def test_no_profile_takes_the_place_of_another(joey: Joey) -> None:
+    joey.home.mkdir()
+    own = {name: {"provider": "ollama", "model": "own"} for name in ("mine", "mine-roo")}
+    document = {"profiles": own, "active": "mine"}
+    (joey.home / "profiles.json").write_text(json.dumps(document), encoding="utf-8")
+    given = {name: {"apiProvider": "xai", "apiModelId": name} for name in ("mine", "mine-roo")}
+    path = write_export(joey, **given)
+    run = await joey.run("import", str(path), "-y")
+    assert run.code == 0, run.err
+    stored = json.loads((joey.home / "profiles.json").read_bytes())["profiles"]
+    assert {name: stored.pop(name) for name in own} == own
+    assert sorted(stored) == ["mine-roo-2", "mine-roo-roo"]
+    assert sorted(each["apiModelId"] for each in stored.values()) == ["mine", "mine-roo"]
+    assert "Nothing to store" in (await joey.run("import", str(path), "-y")).out
+
+
+async def test_two_profiles_of_a_file_never_share_a_name(joey: Joey) -> None:
+    joey.home.mkdir()
+    document = {"profiles": {"mine": {"provider": "ollama", "model": "own"}}, "active": "mine"}
+    (joey.home / "profiles.json").write_text(json.dumps(document), encoding="utf-8")
+    given = {name: {"apiProvider": "xai", "apiModelId": name} for name in ("mine", "mine-roo")}
+    path = write_export(joey, **given)
+    assert (await joey.run("import", str(path), "-y")).code == 0
+    stored = json.loads((joey.home / "profiles.json").read_bytes())["profiles"]
+    assert {each.get("apiModelId") for each in stored.values()} == {None, "mine", "mine-roo"}
+    assert "Nothing to store" in (await joey.run("import", str(path), "-y")).out
+
+
+async def test_a_profile_that_is_changed_by_a_later_export_is_named(joey: Joey) -> None:
+    first = {"id": "1", "apiProvider": "xai", "apiModelId": "grok"}
+    await joey.run("import", str(write_export(joey, mine=first)), "-y")
+    run = await joey.run("import", str(write_export(joey, mine=first | {"apiModelId": "new"})))
+    assert "changes the one here" in run.out
+
+
+async def test_keys_in_headers_and_addresses_are_keys(joey: Joey) -> None:
+    profile = {
+        "apiProvider": "openai",
+        "openAiModelId": "m",
+        "openAiBaseUrl": "https://user:PASSWORD-99@models.example/v1",
+        "openAiHeaders": {"Authorization": "Bearer HEADER-99"},
+    }
+    path = write_export(joey, mine=profile)
+    assert "with 2 keys" in (await joey.run("import", str(path))).out
+    assert (await joey.run("import", str(path), "--no-keys", "-y")).code == 0
+    entry = json.loads((joey.home / "profiles.json").read_bytes())["profiles"]["mine"]
+    assert entry == {
+        "apiProvider": "openai",
+        "openAiModelId": "m",
+        "openAiBaseUrl": "https://models.example/v1",
+    }
+    assert "Nothing to store" in (await joey.run("import", str(path), "--no-keys", "-y")).out
+
+
+async def test_names_that_joey_could_not_store_are_left_out(joey: Joey) -> None:
+    names = ("", " ", "two\nlines", "\x1b[31mred", "half\ud800")
+    path = write_export(joey, **{name: {"apiProvider": "xai"} for name in (*names, "good")})
+    run = await joey.run("import", str(path), "-y")
+    assert run.code == 0, run.err
+    stored = json.loads((joey.home / "profiles.json").read_bytes())["profiles"]
+    assert list(stored) == ["good"]
+    assert run.out.count("cannot be the name of a profile") == len(names)
+
+
+async def test_texts_that_no_file_can_hold_are_left_out(joey: Joey) -> None:
+    half = "half \ud800"
+    settings = {"customInstructions": half, "customModes": [MODE | {"roleDefinition": half}]}
+    profiles = {"odd": {"apiProvider": "xai", "apiModelId": half}, "good": {"apiProvider": "xai"}}
+    run = await joey.run("import", str(write_export(joey, settings, **profiles)), "-y")
+    assert run.code == 0, run.err
+    assert list(read_home(joey)) == ["profiles.json"]
+    assert list(json.loads((joey.home / "profiles.json").read_bytes())["profiles"]) == ["good"]
+    for name in ("profile odd", "customInstructions", "mode number 1"):
+        assert any(name in line and "no file can hold" in line for line in run.out.splitlines())
+
+
+async def test_a_mode_comes_once_and_a_list_of_modes_is_a_list(joey: Joey) -> None:
+    path = write_export(joey, {"customModes": [MODE, MODE | {"name": "Other"}]})
+    run = await joey.run("import", str(path), "--json")
+    assert run.json["modes"] == ["docs"]
+    assert [each["name"] for each in run.json["leftOut"]] == ["mode docs"]
+    odd = await joey.run("import", str(write_export(joey, {"customModes": "none"})), "--json")
+    assert [each["name"] for each in odd.json["leftOut"]] == ["customModes"]
+
+
 async def test_what_is_left_out_has_a_reason(joey: Joey) -> None:
     settings = {
         "telemetrySetting": "enabled",

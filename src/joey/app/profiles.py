@@ -19,6 +19,7 @@ from joey.config.home import resolve_home_and_env
 from joey.config.profiles import (
     DEFAULT_PROFILE_NAME,
     PROFILES_FILE,
+    check_profile_name,
     collect_given_keys,
     find_api_key,
     find_base_url,
@@ -129,8 +130,7 @@ class ProfileAdmin:
     def check_new_profile(self, name: str, provider: str) -> None:
         """Check a profile before a key is asked for. Raises ConfigError if it could not be
         added."""
-        if not name.strip() or not name.isprintable():
-            raise ConfigError(f"{name!r} cannot be the name of a profile.")
+        check_profile_name(name)
         if name in self._config_store.load_profiles().profiles:
             message = f"The profile '{name}' exists already."
             raise ConfigError(message, field="profile", value=name)

@@ -7,13 +7,19 @@ agree. What exists already is left out of the plan: a second import changes noth
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from joey.config.config_keys import check_value, describe_setting_keys
+from joey.config.config_keys import (
+    UNSTORABLE_REASON,
+    check_storable,
+    check_value,
+    describe_setting_keys,
+)
 from joey.config.config_store import ConfigStore
 from joey.config.custom_modes import (
     USER_MODES_FILES,
@@ -24,9 +30,9 @@ from joey.config.custom_modes import (
 )
 from joey.config.home import resolve_home_and_env
 from joey.config.json_documents import read_document
-from joey.config.profiles import ROO_EXPORT_KEY, parse_profile
+from joey.config.profiles import ROO_EXPORT_KEY, check_profile_name, parse_profile
 from joey.config.roo_settings import UNUSED_KEYS
-from joey.core.redaction import is_secret_key
+from joey.core.redaction import remove_secrets
 from joey.core.settings import Settings
 from joey.errors import ConfigError
 from joey.providers.catalog import find_provider_spec
@@ -43,6 +49,8 @@ class PlannedProfile(Struct, frozen=True, rename="camel"):
     name: str
     """Here; another than in the file if a different profile has that name."""
     name_in_file: str
+    changes_existing: bool
+    """One with the same id is here already."""
     provider: str
     model: str | None
     secrets: tuple[str, ...]
@@ -163,32 +171,43 @@ class RooImport:
         )
 
     def _plan_profiles(self) -> Iterator[PlannedProfile]:
+        names = self._store.load_profiles().profiles
+        known = {each: self._store.get_profile_entry(each) for each in names}
         for name, given in self._export.profiles.items():
             try:
+                check_profile_name(name)
                 profile = parse_profile(self._export.path, "apiConfigs", name, given)
                 provider = find_provider_spec(profile.provider).name
+                check_storable(given)
             except ConfigError as error:
                 self._left_out.append(LeftOut(f"profile {name}", str(error)))
                 continue
-            entry = {k: v for k, v in given.items() if self._with_keys or not _is_secret(k, v)}
-            if (target := self._choose_name(name, entry)) is not None:
+            except ValueError:
+                self._left_out.append(LeftOut(f"profile {name}", UNSTORABLE_REASON))
+                continue
+            entry = given if self._with_keys else _drop_secrets(given)
+            if (target := self._choose_name(name, entry, known)) is not None:
                 self._entries[target] = entry
-                secrets = tuple(key for key, value in entry.items() if _is_secret(key, value))
-                yield PlannedProfile(target, name, provider, profile.model, secrets)
+                secrets = tuple(key for key, value in entry.items() if _has_secret(key, value))
+                yield PlannedProfile(
+                    target, name, target in known, provider, profile.model, secrets
+                )
 
-    def _choose_name(self, name: str, entry: Mapping[str, Any]) -> str | None:
+    def _choose_name(
+        self, name: str, entry: Mapping[str, Any], known: Mapping[str, dict[str, Any]]
+    ) -> str | None:
         """Choose a name for a profile; None if an equal one exists."""
-        names = self._store.load_profiles().profiles
-        known = {each: self._store.get_profile_entry(each) for each in names}
-        for here in (name, f"{name}{_RENAMED_SUFFIX}"):
-            mine = known.get(here)
-            if mine is None:
+        for here in _iter_names(name):
+            if here in self._entries:
+                continue
+            if here not in known:
                 return here
+            mine = known[here] if self._with_keys else _drop_secrets(known[here])
             if all(mine.get(key) == value for key, value in entry.items()):
                 return None
             if "id" in entry and mine.get("id") == entry["id"]:
                 return here
-        return f"{name}{_RENAMED_SUFFIX}"
+        raise AssertionError("there is always another name")
 
     def _plan_settings(self) -> Iterator[PlannedSetting]:
         known, current = describe_setting_keys(), self._store.read_settings_document()
@@ -215,17 +234,23 @@ class RooImport:
             yield _MODE_PROFILES_KEY, self._export.mode_profiles
 
     def _plan_modes(self) -> Iterator[str]:
-        given = self._export.settings.get(_MODES_KEY)
+        given = self._export.settings.get(_MODES_KEY) or []
         if not isinstance(given, list):
+            self._left_out.append(LeftOut(_MODES_KEY, "it is not a list"))
             return
         known = {str(each.get("slug")): each for each in read_user_mode_entries(self.home)}
         for number, entry in enumerate(given, start=1):
             try:
+                check_storable(entry)
                 mode = parse_mode(entry, "global", lambda _: None)
             except InvalidModeError as error:
                 self._left_out.append(LeftOut(f"mode number {number}", str(error)))
                 continue
+            except ValueError:
+                self._left_out.append(LeftOut(f"mode number {number}", UNSTORABLE_REASON))
+                continue
             if mode.slug not in known:
+                known[mode.slug] = entry
                 self._modes.append(entry)
                 yield mode.slug
             elif known[mode.slug] != entry:
@@ -233,5 +258,16 @@ class RooImport:
                 self._left_out.append(LeftOut(f"mode {mode.slug}", reason))
 
 
-def _is_secret(key: str, value: Any) -> bool:
-    return isinstance(value, str) and bool(value) and is_secret_key(key)
+def _iter_names(name: str) -> Iterator[str]:
+    renamed = f"{name}{_RENAMED_SUFFIX}"
+    return chain((name, renamed), (f"{renamed}-{number}" for number in count(2)))
+
+
+def _has_secret(key: str, value: Any) -> bool:
+    return bool(value) and remove_secrets({key: value}) != {key: value}
+
+
+def _drop_secrets(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Without keys, headers, and users and passwords in addresses."""
+    kept = remove_secrets(entry)
+    return {key: value for key, value in kept.items() if type(value) is type(entry[key])}

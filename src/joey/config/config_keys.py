@@ -28,6 +28,7 @@ from joey.core.settings import Profile, Settings
 from joey.core.suggest import find_closest_name
 from joey.errors import ConfigError
 
+UNSTORABLE_REASON = "no file can hold this"
 _UNION_ORIGINS = (Union, UnionType)
 
 
@@ -223,10 +224,15 @@ def _is_list_input(key: ConfigKey, arguments: Sequence[str]) -> bool:
     return word[:1] not in ("", "[", "{", '"') and find_closest_name(word, key.choices) is None
 
 
+def check_storable(value: Any) -> None:
+    """Raise ValueError for an unpaired surrogate or an infinite number."""
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+
+
 def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
     """Return the value if it is valid for this key. Raises ConfigError."""
     try:
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+        check_storable(value)
         msgspec.convert(value, get_key_type(struct, key.name))
         msgspec.convert({key.name: value}, struct)
     except msgspec.ValidationError as error:
@@ -234,7 +240,7 @@ def check_value(struct: type[Struct], key: ConfigKey, value: Any) -> Any:
             raise ConfigError(_format_invalid_choice(key, value), field=key.name) from None
         why = _explain_invalid_value(key, value, error)
     except ValueError:
-        why = "no file can hold this"  # an unpaired surrogate, or an infinite number
+        why = UNSTORABLE_REASON
     else:
         return value
     article = "an" if key.type_description[0] in "aeio" else "a"

@@ -273,6 +273,12 @@ def get_profiles_part(document: dict[str, Any]) -> dict[str, Any]:
     return part if isinstance(part, dict) else document
 
 
+def check_profile_name(name: str) -> None:
+    """Raise ConfigError for a name that no command line could contain."""
+    if not name.strip() or not name.isprintable():
+        raise ConfigError(f"{name!r} cannot be the name of a profile.")
+
+
 def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:
     """Parse one profile with joey's or Roo's names. Raises ConfigError."""
     key_path = f"{group}.{name}"

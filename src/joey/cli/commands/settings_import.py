@@ -71,6 +71,8 @@ def _describe_profile(profile: PlannedProfile, active: str | None) -> tuple[str,
     notes = []
     if profile.secrets:
         notes.append(f"with {format_count(len(profile.secrets), 'key')}")
+    if profile.changes_existing:
+        notes.append("changes the one here")
     if profile.name != profile.name_in_file:
         notes.append(f"a different {profile.name_in_file} is here already")
     if profile.name == active:
