@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -98,3 +98,34 @@ def test_the_options_are_those_of_make_options_and_both_calls_are_alike() -> Non
     assert set(get_type_hints(RunFlags)) == set(inspect.signature(make_options).parameters) - own
     assert get_type_hints(RunFlags).items() <= get_type_hints(make_options).items()
     assert inspect.signature(run).parameters == inspect.signature(run_sync).parameters
+
+
+@pytest.mark.parametrize("name", ["allow", "deny", "add_dirs", "images"])
+async def test_a_text_in_place_of_several_is_refused(home: Path, name: str) -> None:
+    """Its letters would be rules: `allow="git"` would allow every program that begins with one."""
+    async with ModelServer([DONE]) as server:
+        flags: dict[str, Any] = {**reach(server.url), name: "git"}
+        with pytest.raises(joey.UserError, match=rf"{name}=\('git',\)"):
+            await joey.run("go", **flags)
+        assert not server.requests
+
+
+async def test_an_image_that_is_no_data_uri_is_refused(home: Path) -> None:
+    with pytest.raises(joey.UserError, match=r"photo\.png is not a data URI"):
+        await joey.run("look", images=("photo.png",), **reach("http://127.0.0.1:9"))
+
+
+async def test_a_task_needs_a_prompt(home: Path) -> None:
+    with pytest.raises(joey.UserError, match="prompt is empty"):
+        await joey.run(" ", **reach("http://127.0.0.1:9"))
+
+
+async def test_in_an_event_loop_run_sync_names_what_to_use() -> None:
+    with pytest.raises(RuntimeError, match=r"use `await joey.run\(…\)`"):
+        joey.run_sync("go")
+
+
+async def test_the_home_may_be_a_text(home: Path) -> None:
+    async with ModelServer([DONE]) as server:
+        result = await joey.run("go", home=str(home.parent / "other"), **reach(server.url))
+    assert (home.parent / "other" / "tasks" / f"task_{result.task_id}").is_dir()

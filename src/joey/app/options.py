@@ -65,7 +65,7 @@ from joey.core.redaction import strip_url_credentials
 from joey.core.settings import Limits, Profile, Settings, TaskSecrets
 from joey.engine.asks import AnswerPolicy
 from joey.engine.engine import ResolvedTaskOptions, StoredTaskState, TaskOptions
-from joey.errors import ConfigError, WorkspaceError
+from joey.errors import ConfigError, UserError, WorkspaceError
 from joey.ports.storage import TaskMetadata
 from joey.storage.task_store import TaskSecretFiles
 from joey.workspace.files import LocalFiles
@@ -86,6 +86,9 @@ class PermissionFlags(Struct, frozen=True, kw_only=True):
     no_sandbox: bool = False
     network: NetworkChoice | None = None
     add_dirs: tuple[str | Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        refuse_text(allow=self.allow, deny=self.deny, add_dirs=self.add_dirs)
 
     def apply_to(self, settings: Settings) -> Settings:
         """Apply the flags to the settings: `--deny` always counts, `--require-approval` overrides
@@ -189,6 +192,13 @@ def make_options(  # noqa: PLR0913 (one argument per flag, all by name)
         route=choice.route,
         secrets=choice.secrets,
     )
+
+
+def refuse_text(**arguments: object) -> None:
+    """Raise UserError for a string in place of a tuple: each of its letters would be an item."""
+    for name, value in arguments.items():
+        if isinstance(value, str):
+            raise UserError(f"`{name}` takes several: write {name}=({value[:80]!r},)")
 
 
 def _choose_run_model(

@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 from msgspec import Struct, structs
 
 from joey.app.engine_factory import open_engine
-from joey.app.options import add_result_schema, make_options
+from joey.app.options import add_result_schema, make_options, refuse_text
 from joey.app.sandbox import check_unattended_sandbox
 from joey.core.events import Event, TokenUsage
 from joey.core.models import ToolProtocol
@@ -76,7 +76,7 @@ async def run(  # noqa: PLR0913 (all by name)
     resume: str | None = None,
     on_event: Callable[[Event], None] | None = None,
     ephemeral: bool = False,
-    home: Path | None = None,
+    home: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     **options: Unpack[RunFlags],
 ) -> TaskResult:
@@ -85,6 +85,8 @@ async def run(  # noqa: PLR0913 (all by name)
     `images` are data URIs; `resume` is the id of a task to continue. Cancelling the call stops the
     task. A failed task is a result too; raises UserError if it cannot start.
     """
+    _check_prompt(prompt, images, resume)
+    home = None if home is None else Path(home)
     async with open_engine(home=home, env=env, ephemeral=ephemeral) as engine:
         earlier = None
         if resume is not None:
@@ -121,11 +123,16 @@ def run_sync(  # noqa: PLR0913 (all by name)
     resume: str | None = None,
     on_event: Callable[[Event], None] | None = None,
     ephemeral: bool = False,
-    home: Path | None = None,
+    home: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     **options: Unpack[RunFlags],
 ) -> TaskResult:
     """`run` for programs without asyncio."""
+    if _is_loop_running():
+        raise RuntimeError(
+            "joey.run_sync cannot wait in an event loop, such as that of a notebook: use `await"
+            " joey.run(…)`"
+        )
     return asyncio.run(
         run(
             prompt,
@@ -140,3 +147,20 @@ def run_sync(  # noqa: PLR0913 (all by name)
             **options,
         )
     )
+
+
+def _check_prompt(prompt: str, images: tuple[str, ...], resume: str | None) -> None:
+    refuse_text(images=images)
+    for image in images:
+        if not image.startswith("data:"):
+            raise UserError(f"{image[:80]} is not a data URI, such as data:image/png;base64,…")
+    if not (prompt.strip() or images or resume):
+        raise UserError("The prompt is empty: say what to do.")
+
+
+def _is_loop_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
