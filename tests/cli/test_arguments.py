@@ -71,6 +71,13 @@ SLIPS = [
     ("resume 01a1e0f0", "joey -r 01a1e0f0"),
     ("run", "joey -p PROMPT"),
     ("exec hi", "joey -p hi"),
+    ("continue", "joey -c"),
+    ("web", "joey serve"),
+    ("export", "joey tasks export ID"),
+    ("uninstall", "uv tool uninstall joey"),
+    ("session list", "joey tasks list"),
+    ("agent list", "joey modes list"),
+    ("providers list", "joey profiles list"),
     ("run the tests", "joey -p 'the tests'"),
 ]
 
@@ -80,6 +87,35 @@ def test_a_misspelt_command_is_not_sent_to_a_model(line: str, meant: str) -> Non
     message = f"did you mean `{meant}`? (as a prompt: joey -- {line})"
     with pytest.raises(UsageError, match=re.escape(message)):
         parse_command_line(line.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("--dangerously-skip-permissions fix", "-y"),
+        ("--yolo fix", "-y"),
+        ("--full-auto fix", "-y"),
+        ("-p --allowedTools Bash fix", "--allow"),
+        ("--allowed-tools Bash fix", "--allow"),
+        ("--disallowedTools=Bash fix", "--deny"),
+        ("--permission-mode plan fix", "-y, --allow-writes or --mode architect"),
+        ("--message fix", "-p"),
+        ("--cd /src fix", "-w"),
+        ("-C /src fix", "-w"),
+        ("--verbose fix", "--debug"),
+        ("-v", "--version"),
+        ("-V", "--version"),
+    ],
+)
+def test_a_flag_of_another_agent_names_the_one_of_joey(line: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=rf"did you mean {meant}\? \(see joey --help\)"):
+        parse_command_line(line.split())
+
+
+def test_who_asks_for_a_sandbox_is_not_sent_to_the_flag_that_turns_it_off() -> None:
+    with pytest.raises(UsageError, match="commands are sandboxed without it") as refused:
+        parse_command_line(["--sandbox", "workspace-write", "fix"])
+    assert "--no-sandbox" not in str(refused.value)
 
 
 def test_the_address_of_an_mcp_server_without_its_flag_is_answered_with_the_flag() -> None:

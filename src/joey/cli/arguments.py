@@ -16,6 +16,25 @@ _RELATIVE_TIME_RE = compile_regex(rf"(\d{{1,6}})([{''.join(_TIME_UNITS)}])", re.
 _UUID_RE = compile_regex(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 EDIT_SETTINGS_COMMAND = '$EDITOR "$(joey config path)"'
 
+_PEER_FLAGS = {
+    "--allowed-tools": "--allow",
+    "--allowedTools": "--allow",
+    "--cd": "-w",
+    "-C": "-w",
+    "--dangerously-skip-permissions": "-y",
+    "--disallowed-tools": "--deny",
+    "--disallowedTools": "--deny",
+    "--full-auto": "-y",
+    "--message": "-p",
+    "--permission-mode": "-y, --allow-writes or --mode architect",
+    "--verbose": "--debug",
+    "-v": "--version",
+    "-V": "--version",
+    "--yes-always": "-y",
+    "--yolo": "-y",
+}
+"""Flags of other agents, and what does the same here."""
+
 
 class CliHelpFormatter(argparse.HelpFormatter):
     """Wraps single paragraphs; text with its own line breaks stays unchanged."""
@@ -58,9 +77,13 @@ class CliArgumentParser(argparse.ArgumentParser):
         """Suggest the flag closest to an unknown one."""
         _, found, rest = message.partition("unrecognized arguments: ")
         unknown = rest.split(" ")[0].partition("=")[0]
-        if not found or not unknown.startswith("--"):
+        if not found or not unknown.startswith("-"):
             return ""
-        near = find_closest_name(unknown, _iter_flags(self))
+        if self.prog == "joey" and unknown == "--sandbox":
+            return "; commands are sandboxed without it"
+        near = _PEER_FLAGS.get(unknown) if self.prog == "joey" else None
+        if near is None and unknown.startswith("--"):
+            near = find_closest_name(unknown, _iter_flags(self))
         return f"; did you mean {near}?" if near else ""
 
 

@@ -363,23 +363,31 @@ _SUGGESTED_COMMANDS = {
     "version": "joey --version",
 }
 _PEER_COMMANDS = {
+    "agent": "joey modes list",
     "agents": "joey modes list",
     "auth": "joey profiles add NAME --provider PROVIDER",
     "chat": "joey",
+    "continue": "joey -c",
+    "export": "joey tasks export ID",
     "init": 'joey "write an AGENTS.md for this project"',
     "list": "joey tasks list",
     "login": "joey profiles add NAME --provider PROVIDER",
     "logout": "joey profiles remove NAME",
     "resume": "joey -r",
+    "providers": "joey profiles list",
     "review": "joey -p /review",
+    "session": "joey tasks list",
     "sessions": "joey tasks list",
     "setup-token": "joey profiles add NAME --provider PROVIDER",
     "status": "joey doctor",
+    "uninstall": "uv tool uninstall joey",
     "update": "uv tool upgrade joey",
     "upgrade": "uv tool upgrade joey",
+    "web": "joey serve",
 }
 """Commands of other agents, and what does the same here."""
-_ROO_COMMANDS = {
+_PEER_ACTIONS = {
+    ("agent", "list"): "joey modes list",
     ("auth", "login"): "joey profiles add NAME --provider PROVIDER",
     ("auth", "logout"): "joey profiles unset NAME apiKey",
     ("auth", "status"): "joey doctor",
@@ -387,6 +395,8 @@ _ROO_COMMANDS = {
     ("list", "models"): "joey models",
     ("list", "modes"): "joey modes list",
     ("list", "sessions"): "joey tasks list",
+    ("providers", "list"): "joey profiles list",
+    ("session", "list"): "joey tasks list",
 }
 _TASK_ACTIONS = ("list", "show", "export")
 _TASK_ID_RE = compile_regex(r"[0-9a-f-]{4,}")
@@ -403,10 +413,10 @@ def suggest_command(argv: Sequence[str]) -> str | None:
             return f"joey -p {shlex.quote(' '.join(prompt) or 'PROMPT')}"
         case ["resume", "--last"]:
             return "joey -c"
-        case [command, action, *rest] if (command, action) in _ROO_COMMANDS and (
+        case [command, action, *rest] if (command, action) in _PEER_ACTIONS and (
             not rest or rest[0].startswith("-")
         ):
-            return _ROO_COMMANDS[command, action]
+            return _PEER_ACTIONS[command, action]
         case ["resume", task] if _TASK_ID_RE.fullmatch(task):
             return f"joey -r {task}"
     if not 1 <= len(argv) <= 3 or any(" " in word or word.startswith("-") for word in argv):
