@@ -11,7 +11,11 @@ import pytest
 from joey.testing.script import Turn, call
 from joey.testing.server import ModelServer
 from tests.harness.cli.binary import Joey
-from tests.harness.config.roo_keys import KEYS_AND_ADDRESSES, build_roo_profile
+from tests.harness.config.roo_keys import (
+    KEYS_AND_ADDRESSES,
+    PROVIDERS_WITHOUT_COUNTERPART,
+    build_roo_profile,
+)
 
 MODE = {
     "slug": "docs",
@@ -59,6 +63,50 @@ async def test_profiles_of_all_providers_are_imported_once(joey: Joey) -> None:
     assert (second.code, second.err) == (0, "")
     assert "Nothing to store" in second.out
     assert read_home(joey) == before
+
+
+async def test_profiles_of_the_clouds_come_with_all_their_keys(joey: Joey) -> None:
+    named: dict[str, Any] = {
+        "bedrock": {
+            "apiProvider": "bedrock",
+            "apiModelId": "the-model",
+            "awsAccessKey": "access-key",
+            "awsSecretKey": "secret-key",
+            "awsSessionToken": "session-token",
+            "awsRegion": "eu-west-1",
+        },
+        "vertex": {
+            "apiProvider": "vertex",
+            "apiModelId": "the-model",
+            "vertexJsonCredentials": '{"type": "service_account"}',
+            "vertexProjectId": "project",
+            "vertexRegion": "europe-west1",
+        },
+        "azure": {
+            "apiProvider": "openai",
+            "openAiUseAzure": True,
+            "openAiBaseUrl": "https://name.openai.azure.com",
+            "openAiApiKey": "azure-key",
+            "openAiModelId": "the-model",
+        },
+    }
+    path = write_export(joey, **named)
+    run = await joey.run("import", str(path), "--yes", "--json")
+    assert run.code == 0, run.err
+    assert [each["provider"] for each in run.json["profiles"]] == list(named)
+    assert [len(each["secrets"]) for each in run.json["profiles"]] == [3, 1, 1]
+    stored = json.loads((joey.home / "profiles.json").read_bytes())
+    assert stored == {"profiles": named, "active": "bedrock"}
+    assert "Nothing to store" in (await joey.run("import", str(path), "--yes")).out
+
+
+async def test_a_provider_that_joey_cannot_use_is_left_out_with_another(joey: Joey) -> None:
+    named = {name: {"apiProvider": name} for name in PROVIDERS_WITHOUT_COUNTERPART}
+    run = await joey.run("import", str(write_export(joey, **named)), "--json")
+    assert run.json["profiles"] == []
+    left_out = {each["name"]: each["reason"] for each in run.json["leftOut"]}
+    for name, instead in PROVIDERS_WITHOUT_COUNTERPART.items():
+        assert instead in left_out[f"profile {name}"]
 
 
 async def test_nothing_is_stored_without_an_answer(joey: Joey) -> None:
