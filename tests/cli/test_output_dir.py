@@ -95,3 +95,13 @@ async def test_a_run_that_cannot_begin_leaves_its_result(joey: Joey, tmp_path: P
     done = await joey.run("-p", "--output-dir", str(tmp_path / "file"), "do it")
     assert done.code == 2
     assert "--output-dir" in done.err
+
+
+async def test_an_empty_name_is_not_the_working_directory(joey: Joey) -> None:
+    """As of a variable that is not set; an earlier patch there would be deleted."""
+    patch = joey.workspace / "patch.diff"
+    patch.write_text("mine", encoding="utf-8")
+    done = await joey.run("-p", "--output-dir", "", *reach("http://127.0.0.1:9"), "do it")
+    assert done.code == 2
+    assert "--output-dir names no directory" in done.err
+    assert patch.read_text(encoding="utf-8") == "mine"

@@ -140,6 +140,8 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
             f"-r resumes a task; Roo's -r {arguments.resume} is --reasoning-effort"
             f" {arguments.resume}"
         )
+    if arguments.output_dir == "":
+        raise UsageError("--output-dir names no directory")
     if arguments.record and arguments.ephemeral:
         raise UsageError("--ephemeral keeps nothing, so there is nothing to record")
     if not arguments.continue_ and arguments.resume is None:
