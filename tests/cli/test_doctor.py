@@ -53,7 +53,13 @@ async def test_without_a_model_it_fails_and_says_what_to_do(joey: Joey) -> None:
     assert found["Model"]["status"] == "fail"
     assert "joey demo" in found["Model"]["advice"]
     assert found["Python"]["status"] == "ok"
-    assert all(f["advice"] for f in found.values() if f["status"] != "ok")
+    assert all(f["advice"] for f in found.values() if f["status"] in ("warn", "fail"))
+
+
+async def test_what_is_not_there_and_not_needed_has_no_tick(joey: Joey) -> None:
+    done = await joey.run("doctor")
+    for line in ("- Profiles: none", "- Connection: not tried: no model is chosen yet"):
+        assert line in done.out.splitlines()
 
 
 @pytest.mark.parametrize("name", ["settings.json", "profiles.json"])
@@ -394,7 +400,9 @@ async def test_what_is_not_there_is_no_defect(joey: Joey, gone: str) -> None:
     )
     reported = json.loads((await process.communicate())[0])["findings"]
     assert not [each for each in reported if "defect" in each.get("advice", "")]
-    failed = {each["name"]: each["found"] for each in reported if each["status"] != "ok"}
+    failed = {
+        each["name"]: each["found"] for each in reported if each["status"] in ("warn", "fail")
+    }
     if gone == "home":
         assert "Not a directory" in failed["Home"]
     else:

@@ -21,8 +21,18 @@ from joey.cli.output import colour, encode_json, show_progress, write_stdout
 from joey.errors import UserError
 from joey.presentation.text import get_terminal_width, sanitize, to_one_line, wrap
 
-_STATUS_MARKS = {FindingStatus.OK: "✓", FindingStatus.WARN: "!", FindingStatus.FAIL: "✗"}
-_STATUS_ANSI_COLOURS = {FindingStatus.OK: "32", FindingStatus.WARN: "33", FindingStatus.FAIL: "31"}
+_STATUS_MARKS = {
+    FindingStatus.OK: "✓",
+    FindingStatus.NONE: "-",
+    FindingStatus.WARN: "!",
+    FindingStatus.FAIL: "✗",
+}
+_STATUS_ANSI_COLOURS = {
+    FindingStatus.OK: "32",
+    FindingStatus.NONE: "2",
+    FindingStatus.WARN: "33",
+    FindingStatus.FAIL: "31",
+}
 HEALTH_CHECKS: tuple[HealthCheck, ...] = (
     HealthCheck("joey", doctor_checks.check_joey),
     HealthCheck("Python", doctor_checks.check_python),
@@ -95,7 +105,11 @@ def run_checks(checks: Sequence[HealthCheck], *, fix: bool = False) -> list[Find
 def _run_check(check: HealthCheck, fix: bool) -> Finding:
     try:
         finding = check.run()
-        if not fix or check.repair is None or finding.status is FindingStatus.OK:
+        if (
+            not fix
+            or check.repair is None
+            or finding.status in (FindingStatus.OK, FindingStatus.NONE)
+        ):
             return finding
         fixed = tuple(check.repair())
         return structs.replace(check.run(), applied_fixes=fixed) if fixed else finding

@@ -48,6 +48,8 @@ _INSTALL_ADVICE = "Install {0}: apt install {0}, dnf install {0}, brew install {
 
 class FindingStatus(StrEnum):
     OK = "ok"
+    NONE = "none"
+    """There is nothing to check, and nothing is missing."""
     WARN = "warn"
     FAIL = "fail"
 
@@ -71,6 +73,7 @@ class Finding(Struct, frozen=True, omit_defaults=True):
 
 
 report_ok = partial(Finding, "", FindingStatus.OK)
+report_none = partial(Finding, "", FindingStatus.NONE)
 report_warning = partial(Finding, "", FindingStatus.WARN)
 report_failure = partial(Finding, "", FindingStatus.FAIL)
 
@@ -164,7 +167,7 @@ def check_browser() -> Finding:
     path = find_chromium(os.environ)
     if path is None:
         advice = "Only browser_action needs it: install Chromium, and joey with playwright."
-        return report_ok("none; the browser tool is not offered", advice)
+        return report_none("none; the browser tool is not offered", advice)
     if not os.access(path, os.X_OK):
         advice = "Correct JOEY_CHROMIUM, or unset it."
         return report_warning(f"{path} cannot be run", advice)
@@ -342,7 +345,7 @@ def check_api_keys() -> Finding:
     except ConfigError as error:
         return report_failure("profiles.json cannot be read", str(error))
     if not found and _is_local_model_chosen():
-        return report_ok("none; a local model needs none")
+        return report_none("none; a local model needs none")
     if not found:
         advice = "Set a key, run joey profiles add, or use a local model server."
         return report_warning("none in the environment or in a profile", advice)
@@ -374,8 +377,10 @@ def check_profiles() -> Finding:
             else f"joey profiles use NAME: {', '.join(known)}."
         )
         return report_warning(remark, advice)
+    if not known:
+        return report_none("none")
     active = f" (active: {admin.active_name})" * (admin.active_name in known)
-    return report_ok(f"{', '.join(known) or 'none'}{active}")
+    return report_ok(f"{', '.join(known)}{active}")
 
 
 def check_model_catalog() -> Finding:

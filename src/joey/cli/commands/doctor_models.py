@@ -20,6 +20,7 @@ from joey.cli.commands.doctor_checks import (
     Finding,
     load_current_options,
     report_failure,
+    report_none,
     report_ok,
     report_warning,
 )
@@ -40,7 +41,7 @@ def check_local_servers() -> Finding:
     reports = asyncio.run(inspect_local_servers(measure=True))
     if not reports:
         looked = ", ".join(kind.name for kind in LOCAL_PROVIDERS)
-        return report_ok(f"none running (looked for {looked})")
+        return report_none(f"none running (looked for {looked})")
     listed = "\n".join(line for report in reports for line in _describe_server(report))
     count = format_count(len(reports), "server")
     remarks = [remark for report in reports for remark in _collect_remarks(report)]
@@ -158,9 +159,9 @@ def check_connection() -> Finding:
     try:
         profile = load_current_options().profile
     except NoModelError:
-        return report_ok("not tried: no model is chosen yet")
+        return report_none("not tried: no model is chosen yet")
     except UserError:
-        return report_ok("not tried: see Model")
+        return report_none("not tried: see Model")
     started = time.monotonic()
     try:
         answer = asyncio.run(request_models(profile, os.environ, CONNECTION_TIMEOUT_S))

@@ -32,6 +32,7 @@ from joey.tui.app_services import PickerEntry, ProviderOption
 
 _STATUS_MARKS = {
     FindingStatus.OK: ("✓", "green"),
+    FindingStatus.NONE: ("-", "dim"),
     FindingStatus.WARN: ("!", "yellow"),
     FindingStatus.FAIL: ("✗", "red"),
 }
