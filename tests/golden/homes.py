@@ -67,7 +67,7 @@ __all__ = [
     "usage",
 ]
 
-MOST_MODULES = {"-p": 262, "-p -y": 262}
+MOST_MODULES = {"-p": 261, "-p -y": 261}
 """Modules and packages of joey that may be loaded before a run with these flags sends its first
 request."""
 

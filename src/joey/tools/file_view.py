@@ -34,7 +34,6 @@ from joey.tools.line_reader import (
     make_text_source,
 )
 from joey.tools.list_code_definition_names import format_definitions, parse_definitions
-from joey.tools.multiline_strings import MultilineStringScanner
 
 LineRange = tuple[int, int]
 
@@ -323,6 +322,8 @@ class TextViewer:
 
     async def _view_block(self, path: str, block: BlockRequest, start: ReaderFactory) -> FileView:
         """As many lines before and after the anchor are looked at as may be shown."""
+        from joey.tools.multiline_strings import MultilineStringScanner
+
         self._check_budget()
         reader = start()
         anchor = block.anchor_line
