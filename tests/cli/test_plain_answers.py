@@ -80,6 +80,15 @@ async def test_a_reply_that_was_cut_off_in_the_last_turn_is_no_answer(joey: Joey
     assert "  The lin\n" in done.err
 
 
+@pytest.mark.parametrize("mode", ["code", "ask"])
+async def test_an_answer_that_was_cut_off_twice_is_whole(joey: Joey, mode: str) -> None:
+    parts = ["First stop the", "server. Then clear the", "cache.\n\nThen start it."]
+    turns = [Turn(say(part), stop("length")) for part in parts[:-1]]
+    done, server = await ask(joey, *turns, Turn(say(parts[-1])), flags=("--mode", mode))
+    whole = "First stop the server. Then clear the cache.\n\nThen start it.\n"
+    assert (done.code, done.out, len(server.requests)) == (0, whole, 3)
+
+
 @pytest.mark.requirement("engine:loop:plain-answer")
 async def test_both_replies_are_the_answer_when_they_differ(joey: Joey) -> None:
     done, _ = await ask(joey, ANSWER, Turn(say("Install lld.")))

@@ -210,13 +210,17 @@ async def process_plain_reply(
         failures.unusable_reply_count = 0
     problem = _find_problem(task, reply, has_text=bool(texts))
     can_continue = reply.is_cut_off and not reply.is_repetitive
+    is_continued = bool(failures.cut_reply_text)
     if texts and reply.unusable_call is None and (can_continue or not problem):
-        texts_so_far.append("\n\n".join(texts.values()))
+        text = _continue_text(failures.cut_reply_text, "\n\n".join(texts.values()))
+        failures.cut_reply_text = text if can_continue else ""
+        texts_so_far += [] if can_continue else [text]
     if problem:
         failures.record_failure((problem.partition("\n")[0],))
         return Continue((TextBlock(problem),))
     row_ts = max(texts)
-    if len(texts_so_far) == 1 and task.mode.can_edit_or_run and not _is_last_word(task):
+    is_first = len(texts_so_far) == 1 and not is_continued
+    if is_first and task.mode.can_edit_or_run and not _is_last_word(task):
         reminder = messages_to_model.render_no_tool_used(
             task.protocol, texts_so_far[0], can_ask=_can_ask(task)
         )
@@ -307,13 +311,19 @@ def _can_ask(task: Task) -> bool:
     return not task.working_conditions.is_unattended
 
 
-def _join_distinct(texts: Sequence[str]) -> str:
+def _continue_text(cut_text: str, text: str) -> str:
+    """Join a text that was cut off, perhaps within a sentence, and what continues it."""
+    is_in_sentence = not cut_text.endswith((".", "!", "?", ":", "`"))
+    return _join_distinct((cut_text, text), " " if is_in_sentence else "\n\n")
+
+
+def _join_distinct(texts: Sequence[str], separator: str = "\n\n") -> str:
     """Join the texts of the replies, unless one contains the other."""
     first, last = texts[0], texts[-1]
     first_flat, last_flat = (_WORD_SEPARATOR_RE.sub(" ", text).strip() for text in (first, last))
     if last_flat in first_flat:
         return first
-    return last if first_flat in last_flat else f"{first}\n\n{last}"
+    return last if first_flat in last_flat else f"{first}{separator}{last}"
 
 
 def close_completion_call(task: Task) -> None:

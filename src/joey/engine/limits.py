@@ -250,6 +250,8 @@ class FailureCounter:
         """What went wrong in the latest of them."""
         self.plain_reply_texts: list[str] = []
         """The texts of the latest replies in a row that made no call."""
+        self.cut_reply_text = ""
+        """The text of the latest replies that were cut off; the next one continues it."""
         self.unusable_reply_count = 0
         """Replies in a row that tried to call a tool and made no call."""
         self.repeated_call_detector = RepeatedCallDetector(limit)

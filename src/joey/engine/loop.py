@@ -197,6 +197,7 @@ async def process_reply(
     if not calls:
         return await process_plain_reply(task, reply, failures)
     failures.plain_reply_texts.clear()
+    failures.cut_reply_text = ""
     failures.unusable_reply_count = 0
     runner = ToolCallRunner(task, failures, has_failure=reply.unusable_call is not None)
     await runner.run(calls)
