@@ -149,7 +149,7 @@ async def test_a_check_that_passes_after_the_edit_settles_it(
 
 
 @pytest.mark.parametrize(
-    "line", ["make 2>&1 | tail -3", "make | grep -c nothing", "make; echo $?", "make || true"]
+    "line", ["make 2>&1 | head -3", "make | grep -c nothing", "make; echo $?", "make || true"]
 )
 async def test_a_line_that_hides_the_status_of_a_check_settles_nothing(
     engine_harness: EngineHarness, line: str
@@ -167,7 +167,15 @@ async def test_a_line_that_hides_the_status_of_a_check_is_no_failure(
     engine_harness: EngineHarness,
 ) -> None:
     (engine_harness.root / "Makefile").write_text(MAKE)
-    assert not await play(engine_harness, write(), run("make 2>&1 | tail -3"))
+    assert not await play(engine_harness, write(), run("make 2>&1 | head -3"))
+
+
+async def test_a_check_whose_failure_the_shell_reports_in_a_pipeline_failed(
+    engine_harness: EngineHarness,
+) -> None:
+    (engine_harness.root / "Makefile").write_text(MAKE)
+    (message,) = await play(engine_harness, write(), run("make 2>&1 | tail -3"))
+    assert "`make 2>&1 | tail -3` failed in its last run (exit code 2 of make)." in message
 
 
 async def test_a_long_command_is_not_cut_within_a_word(engine_harness: EngineHarness) -> None:
