@@ -76,6 +76,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what tests measured (`record_property("figures", …)`)."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == "figures":
+                terminalreporter.write_line(f"{report.nodeid}: {text}")
+
+
 @pytest.fixture
 def on_disk() -> None:
     """Keep the files of the test on the disk, also where `make test` keeps others in memory."""

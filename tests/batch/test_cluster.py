@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.harness.counts import daily
 from tests.harness.postgres import get_cluster
 from tests.harness.storage.tcp_cut import open_relay
 
-ITEMS, FAULTS = daily(12, 1000), daily(6, 60)
+ITEMS, FAULTS, WORKERS = daily(12, 1000), daily(6, 60), 4
 COMMANDS = 3
 WIDTH = 2
 STOPPED_S = daily(23, 60)
@@ -58,16 +59,20 @@ async def test_two_workers_that_share_only_the_database_drive_a_list(tmp_path: P
 
 @pytest.mark.shortened
 @pytest.mark.timeout(daily(240, 7200))
-async def test_faults_at_random_lose_and_repeat_nothing(tmp_path: Path) -> None:
+async def test_faults_at_random_lose_and_repeat_nothing(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     chance = random.Random(os.environ.get("JOEY_SEED", "faults"))
     async with open_cluster(tmp_path, steps(COMMANDS, pause_s=0.2)) as fleet:
         items = fleet.write_plain_items(ITEMS)
-        options = ("--workers", "4", "--width", str(WIDTH), "--attempts", "3", "--store", fleet.url)
-        command = ("batch", "run", str(items), "-o", str(fleet.out), "-y", *options)
+        drive = ("--workers", str(WORKERS), "--width", str(WIDTH), "--attempts", "3")
+        options = ("-o", str(fleet.out), "-y", *drive, "--store", fleet.url)
+        command = ("batch", "run", str(items), *options)
         coordinator = await fleet.start(*command)
         reading = asyncio.create_task(coordinator.communicate())
         faults = interrupted = 0
         stopped: list[asyncio.Task[None]] = []
+        began = time.monotonic()
         while faults < FAULTS and not _is_over(fleet):
             assert not reading.done(), reading.result()
             await asyncio.sleep(chance.uniform(*daily((0.5, 1.5), (3, 10))))
@@ -94,6 +99,12 @@ async def test_faults_at_random_lose_and_repeat_nothing(tmp_path: Path) -> None:
         async with asyncio.timeout(daily(180, 3600)):
             await reading
             await asyncio.gather(*stopped)
+        took = time.monotonic() - began
+        record_property(
+            "figures",
+            f"{ITEMS} items, {WORKERS} workers, {faults} faults in {took:.0f} s:"
+            f" {len(fleet.server.requests)} requests ({ITEMS * (COMMANDS + 1)} needed)",
+        )
         log = (fleet.out / "workers.log").read_text()
         assert judge(fleet, ITEMS, COMMANDS, interrupted) == [], log
         text = (fleet.out / "results.jsonl").read_text()

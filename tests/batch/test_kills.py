@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,12 @@ KILL_INTERVAL_S = daily((0.5, 1.5), (2.0, 6.0))
 SIGNALS = daily((signal.SIGKILL,), (signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP))
 """A worker that is only stopped is found to hang after 20 seconds."""
 
-log_figures = logging.getLogger(__name__)
-
 
 @pytest.mark.shortened
 @pytest.mark.timeout(daily(180, 3600))
-async def test_killed_workers_and_coordinators_lose_and_repeat_nothing(tmp_path: Path) -> None:
+async def test_killed_workers_and_coordinators_lose_and_repeat_nothing(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     chance = random.Random(os.environ.get("JOEY_SEED", "kills"))
     async with open_fleet(tmp_path, steps(COMMANDS, pause_s=PAUSE_S)) as fleet:
         items = fleet.write_plain_items(ITEMS)
@@ -62,9 +62,10 @@ async def test_killed_workers_and_coordinators_lose_and_repeat_nothing(tmp_path:
         assert problems == [], log
         least = ITEMS * (COMMANDS + 1)
         took = time.monotonic() - began
-        log_figures.info(
-            "%d items, %d workers, %d kills in %.0f s: %d requests (%d needed)",
-            *(ITEMS, WORKERS, kills, took, len(fleet.server.requests), least),
+        record_property(
+            "figures",
+            f"{ITEMS} items, {WORKERS} workers, {kills} kills in {took:.0f} s:"
+            f" {len(fleet.server.requests)} requests ({least} needed)",
         )
         assert coordinator.returncode == 0
 
