@@ -10,17 +10,20 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from joey.batch.store import open_batch_store
+from joey.errors import ConfigError, StoreError
 from joey.testing.script import Turn, call, pause, usage
 from tests.harness.batch.cluster import ClusterFleet, open_cluster
-from tests.harness.batch.fleet import judge, judge_budget, steps
+from tests.harness.batch.fleet import judge, judge_budget, signal_one, steps
 from tests.harness.counts import daily
-from tests.harness.postgres import get_cluster
+from tests.harness.postgres import create_batch_url, get_cluster
 from tests.harness.storage.tcp_cut import open_relay
 
 ITEMS, FAULTS, WORKERS = daily(12, 1000), daily(6, 60), 4
@@ -80,14 +83,16 @@ async def test_faults_at_random_lose_and_repeat_nothing(
             running = "select 1 from joey.item where status = 'running'"
             if not pids or not await asyncio.to_thread(fleet.query, running):
                 continue
-            faults += 1
-            match ("kill", "stop", "kill", "connections", "coordinator")[faults % 5]:
+            match ("stop", "kill", "connections", "coordinator", "kill")[faults % 5]:
                 case "kill":
+                    if signal_one(pids, chance, signal.SIGKILL) is None:
+                        continue
                     interrupted += WIDTH
-                    os.kill(chance.choice(pids), signal.SIGKILL)
                 case "stop":
+                    if (pid := signal_one(pids, chance, signal.SIGSTOP)) is None:
+                        continue
                     interrupted += WIDTH
-                    stopped.append(asyncio.create_task(_stop_for_a_while(chance.choice(pids))))
+                    stopped.append(asyncio.create_task(_wake_later(pid)))
                 case "connections":
                     interrupted += 3 * WIDTH
                     await asyncio.to_thread(fleet.query, TERMINATE)
@@ -96,6 +101,7 @@ async def test_faults_at_random_lose_and_repeat_nothing(
                     await reading
                     coordinator = await fleet.start(*command)
                     reading = asyncio.create_task(coordinator.communicate())
+            faults += 1
         async with asyncio.timeout(daily(180, 3600)):
             await reading
             await asyncio.gather(*stopped)
@@ -116,13 +122,10 @@ async def test_faults_at_random_lose_and_repeat_nothing(
         assert coordinator.returncode == 0
 
 
-async def _stop_for_a_while(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGSTOP)
-        await asyncio.sleep(STOPPED_S)
+async def _wake_later(pid: int) -> None:
+    await asyncio.sleep(STOPPED_S)
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
-    except ProcessLookupError:
-        return
 
 
 def _is_over(fleet: ClusterFleet) -> bool:
@@ -330,3 +333,12 @@ async def test_a_newer_schema_is_refused_with_a_sentence(tmp_path: Path) -> None
         for error in (refused.decode(), (await fleet.batch(items)).stderr):
             assert "written by a newer joey (schema 99" in error
             assert "Traceback" not in error
+
+
+def test_an_address_that_cannot_be_used_is_refused_and_not_kept(tmp_path: Path) -> None:
+    malformed = ("store", "mysql://host/joey", "postgresql://joey@[::1/joey")
+    ports = (f"postgresql://joey@127.0.0.1:{port}/joey" for port in ("", "12x", "1"))
+    for url in (*malformed, *ports):
+        with pytest.raises((ConfigError, StoreError), match=r"store|database"):
+            open_batch_store(tmp_path / "out", create=True, url=url)
+    open_batch_store(tmp_path / "out", create=True, url=create_batch_url()).close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.batch.fleet import Fleet, judge, open_fleet, steps
+from tests.harness.batch.fleet import Fleet, judge, open_fleet, signal_one, steps
 from tests.harness.counts import daily
 
 ITEMS, KILLS, WORKERS = daily(12, 1000), daily(4, 60), daily(2, 4)
@@ -45,15 +45,16 @@ async def test_killed_workers_and_coordinators_lose_and_repeat_nothing(
             pids = fleet.worker_pids
             if not pids or not fleet.query("select 1 from \"joey.item\" where status = 'running'"):
                 continue
-            kills += 1
-            if kills % 4 == 3:
+            if kills % 4 == 2:
                 coordinator.kill()
                 await reading
                 coordinator = await fleet.start(*command)
                 reading = asyncio.create_task(coordinator.communicate())
+            elif signal_one(pids, chance, chance.choice(SIGNALS)) is None:
                 continue
-            interrupted += WIDTH
-            os.kill(chance.choice(pids), chance.choice(SIGNALS))
+            else:
+                interrupted += WIDTH
+            kills += 1
         async with asyncio.timeout(daily(120, 1800)):
             await reading
         assert kills == KILLS

@@ -399,6 +399,27 @@ async def test_results_are_shown_and_exported(tmp_path: Path) -> None:
         assert missing.code == 2
 
 
+async def test_an_attempt_without_a_patch_is_not_given_that_of_the_one_before(
+    tmp_path: Path,
+) -> None:
+    async with open_fleet(tmp_path, steps(1)) as fleet:
+        items, out = fleet.write_plain_items(1), str(fleet.out)
+        assert (await fleet.batch(items, "--check", "echo checked")).code == 0
+        await fleet.run("batch", "retry", out, "item-0", "--anew")
+        assert (await fleet.batch(items, "--setup", "false", "--attempts", "1")).code == 75
+        shown = (await fleet.run("batch", "show", out, "item-0")).stdout
+        assert "attempt 2 of 2" in shown
+        assert "+step1" not in shown
+        assert "checked" not in shown
+        exported = await fleet.run("batch", "export", out, "--as", "swebench", "-o", "preds.json")
+        assert exported.stdout == "1 item written to preds.json\n"
+        predictions = json.loads((tmp_path / "preds.json").read_text())
+        assert predictions["item-0"]["model_patch"] == ""
+        exported = await fleet.run("batch", "export", out, "--as", "patches", "-o", "patches")
+        assert exported.stdout == "0 items written to patches\n"
+        assert list((tmp_path / "patches").iterdir()) == []
+
+
 async def test_a_terminal_shows_a_bar_with_rate_cost_and_time_left(tmp_path: Path) -> None:
     async with open_fleet(tmp_path, steps(1)) as fleet:
         items = fleet.write_plain_items(3)

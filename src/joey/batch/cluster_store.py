@@ -80,7 +80,9 @@ class ClusterBatchStore(BatchStore):
 def open_worker_store(url: str, work: Path | None) -> ClusterBatchStore:
     """All batches of a database, for a worker. Raises ConfigError, StoreError."""
     root = work or resolve_joey_home(os.environ) / _WORK_DIRECTORY
-    return _open(url, OutputDirectory(root), root, None, create=True)
+    out = OutputDirectory(root)
+    _prepare(url, out, root)
+    return _open(url, out, root, None)
 
 
 def open_output_store(
@@ -88,10 +90,18 @@ def open_output_store(
 ) -> ClusterBatchStore:
     """Open the batch of an output directory; with `create`, create it if there is none. Raises
     BatchNotFoundError, ConfigError, StoreError."""
-    reference = _write_reference(out, url) if create and url is not None else read_reference(out)
-    url = _find_url(reference, url)
     root = work or resolve_joey_home(os.environ) / _WORK_DIRECTORY
-    return _open(url, out, root, reference.batch, create=create)
+    if create and url is not None and not out.reference.exists():
+        if out.database.exists():
+            raise ConfigError(f"{out.root} has a batch without --store. Use another directory.")
+        _prepare(url, out, root)  # an address that cannot be used is not written down
+        _write_reference(out, url)
+        create = False
+    reference = read_reference(out)
+    url = _find_url(reference, url)
+    if create:
+        _prepare(url, out, root)
+    return _open(url, out, root, reference.batch)
 
 
 def read_reference(out: OutputDirectory) -> StoreReference:
@@ -104,16 +114,12 @@ def read_reference(out: OutputDirectory) -> StoreReference:
         raise ConfigError(f"{out.reference} cannot be read: {error}.") from error
 
 
-def _write_reference(out: OutputDirectory, url: str) -> StoreReference:
-    make_private_directory(out.root)
+def _write_reference(out: OutputDirectory, url: str) -> None:
+    """Unless another process has done it meanwhile."""
     with lock_directory(out.root):
-        if out.database.exists():
-            raise ConfigError(f"{out.root} has a batch without --store. Use another directory.")
-        if out.reference.exists():
-            return read_reference(out)
-        reference = StoreReference(strip_url_password(url), generate_batch_id())
-        replace_file(out.reference, msgspec.json.encode(reference) + b"\n")
-    return reference
+        if not out.reference.exists():
+            reference = StoreReference(strip_url_password(url), generate_batch_id())
+            replace_file(out.reference, msgspec.json.encode(reference) + b"\n")
 
 
 def _find_url(reference: StoreReference, url: str | None) -> str:
@@ -126,18 +132,21 @@ def _find_url(reference: StoreReference, url: str | None) -> str:
     return reference.store
 
 
-def _open(
-    url: str, out: OutputDirectory, work: Path, batch_id: str | None, *, create: bool
-) -> ClusterBatchStore:
-    engine = open_database(url)
-    if create:
-        from joey.batch.queue import migrate_queue
+def _prepare(url: str, out: OutputDirectory, work: Path) -> None:
+    """Make the tables and directories that are missing. Raises ConfigError, StoreError."""
+    from joey.batch.queue import migrate_queue
 
-        for directory in (out.root, out.workers, work):
-            make_private_directory(directory)
-        create_shared_store(url)
-        with lock_database(engine):
-            migrate_queue(engine)
+    engine = open_database(url)
+    create_shared_store(url)
+    with lock_database(engine):
+        migrate_queue(engine)
+    engine.dispose()
+    for directory in (out.root, out.workers, work):
+        make_private_directory(directory)
+
+
+def _open(url: str, out: OutputDirectory, work: Path, batch_id: str | None) -> ClusterBatchStore:
+    engine = open_database(url)
     Tables(engine).check_version()
     tasks = open_shared_store(url)
     return ClusterBatchStore(out, engine, tasks, url=url, work=work, batch_id=batch_id)

@@ -12,7 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from joey.errors import StoreError
+from joey.core.redaction import strip_url_password
+from joey.errors import ConfigError, StoreError
 
 _BUSY_TIMEOUT_MS = 60_000
 _POOL_CONNECTIONS = 10
@@ -40,8 +41,7 @@ def translate_database_errors() -> Iterator[None]:
 
 
 def open_database(url: str) -> sa.Engine:
-    """Return a factory of connections to a store's database. Raises nothing: it is not opened
-    yet."""
+    """Return a factory of connections to a store's database. Raises ConfigError."""
     if not url.startswith("sqlite:"):
         return _open_postgres(url)
     engine = sa.create_engine(url)
@@ -63,7 +63,13 @@ def _open_postgres(url: str) -> sa.Engine:
     from psycopg.types.numeric import FloatLoader
     from psycopg.types.string import TextLoader
 
-    address = sa.make_url(url).set(drivername="postgresql+psycopg")
+    try:
+        address = sa.make_url(url).set(drivername="postgresql+psycopg")
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise ConfigError(
+            f"{strip_url_password(url)} is not the address of a database:"
+            " use postgresql://USER@HOST:PORT/DATABASE."
+        ) from error
     engine = sa.create_engine(
         address,
         pool_pre_ping=True,

@@ -22,10 +22,10 @@ def export_results(store: BatchStore, export_format: str, to: Path) -> int:
     rows = [row for row in store.tables.load_items(store.load_batch().id) if row.line is not None]
     if export_format == "patches":
         to.mkdir(parents=True, exist_ok=True)
-        for row in rows:
-            if (patch := store.out.get_patch(row.id)).exists():
-                shutil.copyfile(patch, to / patch.name)
-        return len(rows)
+        patches = [patch for row in rows if (patch := _find_patch(store, row)) is not None]
+        for patch in patches:
+            shutil.copyfile(patch, to / patch.name)
+        return len(patches)
     if export_format == "roo":
         return _export_tasks(store, rows, to)
     if export_format == "jsonl":
@@ -49,12 +49,19 @@ def _export_tasks(store: BatchStore, rows: Sequence[ItemRow], to: Path) -> int:
 
 
 def _build_prediction(store: BatchStore, row: ItemRow) -> dict[str, str]:
-    file = store.out.get_patch(row.id)
+    patch = _find_patch(store, row)
     return {
         "instance_id": row.id,
         "model_name_or_path": _find_model(store, row),
-        "model_patch": file.read_text(encoding="utf-8", errors="replace") if file.exists() else "",
+        "model_patch": "" if patch is None else patch.read_text("utf-8", errors="replace"),
     }
+
+
+def _find_patch(store: BatchStore, row: ItemRow) -> Path | None:
+    """That of the attempt whose line counts: the file may be left from an earlier one."""
+    file = store.out.get_patch(row.id)
+    has_patch = row.line is not None and row.line.patch is not None
+    return file if has_patch and file.exists() else None
 
 
 def _find_model(store: BatchStore, row: ItemRow) -> str:

@@ -171,12 +171,12 @@ def print_item(store: BatchStore, row: ItemRow, attempt: int, line: ResultLine |
     task = next((each for each in store.tasks.list_tasks() if each.id == task_id), None)
     if task is not None:
         write_lines([sanitize(render_markdown(task, read_rows(store.tasks, task_id)))])
-    if attempt == row.attempt:
-        for name, file in (
-            ("Patch", store.out.get_patch(row.id)),
-            ("Check", store.out.get_check(row.id)),
+    if attempt == row.attempt and line is not None:
+        for name, result, file in (
+            ("Patch", line.patch, store.out.get_patch(row.id)),
+            ("Check", line.check, store.out.get_check(row.id)),
         ):
-            if file.exists():
+            if result is not None and file.exists():
                 print(f"\n{name} ({file}):\n")
                 write_lines([sanitize(file.read_text(errors="replace"))])
 

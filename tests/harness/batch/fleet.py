@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
+import signal
 import sqlite3
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -153,6 +155,16 @@ async def open_fleet(directory: Path, turns: Sequence[Any]) -> AsyncIterator[Fle
             yield fleet
         finally:
             await stop_leftovers(fleet)
+
+
+def signal_one(pids: Sequence[int], chance: random.Random, number: signal.Signals) -> int | None:
+    """Send a signal to one of these workers; None if it had died, and its row was still there."""
+    pid = chance.choice(pids)
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return None
+    return pid
 
 
 async def stop_leftovers(fleet: Fleet) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from joey.app.engine_factory import STORE_VARIABLE
 from joey.cli.exit_codes import ExitCode, UsageError
 from joey.cli.fleet_extra import require_fleet
-from joey.cli.output import encode_json, write_stdout
+from joey.cli.output import encode_json, format_count, write_stdout
 from joey.cli.signals import run_until_signal
 from joey.errors import UserError
 
@@ -203,7 +203,7 @@ async def _run_and_follow(
     queued = await asyncio.to_thread(queue_list, store, items, selected, options)
     _print_differences(queued.missing, queued.changed)
     if arguments.no_wait:
-        print(f"{queued.queued} items queued", file=sys.stderr)
+        print(f"{format_count(queued.queued, 'item')} queued", file=sys.stderr)
         return ExitCode.DONE
     workers = DEFAULT_WORKERS if arguments.workers is None else arguments.workers
     coordinator = Coordinator(store, queued.batch_id, workers=workers, since=line_count)
@@ -242,12 +242,12 @@ async def _check_model(arguments: Namespace, options: BatchOptions) -> None:
 
 def _print_differences(missing: tuple[str, ...], changed: tuple[str, ...]) -> None:
     for ids, what in (
-        (missing, "no longer in the list; their results are kept"),
-        (changed, "changed since they were queued; `joey batch retry --anew` takes the new ones"),
+        (missing, "no longer in the list; results are kept"),
+        (changed, "changed in the list; `joey batch retry OUT ITEM --anew` takes the change"),
     ):
         if ids:
             shown = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
-            print(f"joey: {len(ids)} items {what}: {shown}", file=sys.stderr)
+            print(f"joey: {format_count(len(ids), 'item')} {what}: {shown}", file=sys.stderr)
 
 
 def choose_exit_code(statuses: list[ItemStatus]) -> ExitCode:
@@ -327,7 +327,7 @@ def _retry_items(arguments: Namespace) -> ExitCode:
 
     statuses = _parse_statuses(arguments.status) or {ItemStatus.ERROR}
     marked = mark_for_retry(_open(arguments), arguments.items, statuses, anew=arguments.anew)
-    print(f"{len(marked)} items marked; the next `joey batch run` does them")
+    print(f"{format_count(len(marked), 'item')} marked for the next `joey batch run`")
     return ExitCode.DONE
 
 
@@ -336,7 +336,7 @@ def _cancel_items(arguments: Namespace) -> ExitCode:
 
     store = _open(arguments)
     ended = cancel_items(store, arguments.items, stop_running=arguments.now)
-    print(f"{len(ended)} items cancelled")
+    print(f"{format_count(len(ended), 'item')} cancelled")
     return ExitCode.DONE
 
 
@@ -348,7 +348,7 @@ def _export_results(arguments: Namespace) -> ExitCode:
         count = export_results(store, arguments.format, Path(arguments.output))
     except OSError as error:
         raise UserError(f"{arguments.output} cannot be written: {error.strerror}.") from error
-    print(f"{count} items written to {arguments.output}")
+    print(f"{format_count(count, 'item')} written to {arguments.output}")
     return ExitCode.DONE
 
 

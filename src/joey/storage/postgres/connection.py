@@ -32,7 +32,11 @@ logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 def check_url(url: str) -> str:
     """Return the address if it names a Postgres database. Raises ConfigError."""
-    if urlsplit(url).scheme not in ("postgresql", "postgres"):
+    try:
+        is_address = urlsplit(url).scheme in ("postgresql", "postgres")
+    except ValueError:
+        is_address = False
+    if not is_address:
         raise ConfigError(
             f"{strip_url_password(url)} is not the address of a store: use postgresql://HOST/DATABASE."
         )
