@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from joey.batch.cluster_store import open_worker_store
 from joey.batch.store import open_batch_store
 from joey.errors import ConfigError, StoreError
 from joey.testing.script import Turn, call, pause, usage
@@ -342,3 +343,10 @@ def test_an_address_that_cannot_be_used_is_refused_and_not_kept(tmp_path: Path) 
         with pytest.raises((ConfigError, StoreError), match=r"store|database"):
             open_batch_store(tmp_path / "out", create=True, url=url)
     open_batch_store(tmp_path / "out", create=True, url=create_batch_url()).close()
+
+
+async def test_processes_make_the_tables_of_a_new_database_at_once(tmp_path: Path) -> None:
+    url = get_cluster().create_database()
+    opening = (asyncio.to_thread(open_worker_store, url, tmp_path / str(n)) for n in range(3))
+    for store in await asyncio.gather(*opening):
+        store.close()

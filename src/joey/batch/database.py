@@ -5,6 +5,7 @@ A separate module: commands that only read a batch do not load the queue's libra
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from joey.errors import ConfigError, StoreError
 _BUSY_TIMEOUT_MS = 60_000
 _POOL_CONNECTIONS = 10
 _DATABASE_LOCK = 0x6A6F6571
+_LOCK_POLL_S = 0.1
 _CONNECTION_OPTIONS = {
     "connect_timeout": 5,
     "keepalives": 1,
@@ -88,12 +90,17 @@ def _open_postgres(url: str) -> sa.Engine:
 
 @contextmanager
 def lock_database(engine: sa.Engine) -> Iterator[None]:
-    """Lock the database; other callers wait."""
+    """Lock the database; other callers wait.
+
+    They do so without an open statement: the holder makes indexes concurrently, for which Postgres
+    waits until every statement that began earlier has ended.
+    """
     if engine.dialect.name == "sqlite":
         yield
         return
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"select pg_advisory_lock({_DATABASE_LOCK})"))
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        while not connection.scalar(sa.text(f"select pg_try_advisory_lock({_DATABASE_LOCK})")):
+            time.sleep(_LOCK_POLL_S)
         try:
             yield
         finally:
