@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tests.harness.server.browsing import (
     TOKEN,
     Browser,
     Page,
+    WebSocketRoute,
     expect,
     needs_browser,
     opened,
@@ -27,6 +30,7 @@ DONE = Turn(call("attempt_completion", {"result": "Done."}))
 
 
 async def is_logged_in(page: Page) -> None:
+    await page.wait_for_url(lambda url: not re.search("code=|token=", url))
     await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
 
 
@@ -53,6 +57,32 @@ async def test_the_printed_link_logs_in_once_and_holds_no_token(
         async with opened(browser, link) as watched:
             await expect(watched.page.get_by_text("Each link works once")).to_be_visible()
             await expect(watched.page.get_by_label("Token")).to_be_visible()
+
+
+async def test_a_reload_while_the_page_logs_in_keeps_its_code(
+    browser: Browser, tmp_path: Path
+) -> None:
+    is_tried, is_reachable = asyncio.Event(), False
+
+    def connect(socket: WebSocketRoute) -> None:
+        is_tried.set()
+        if is_reachable:
+            socket.connect_to_server()
+
+    async with (
+        ModelServer([]) as model,
+        served(tmp_path, model) as server,
+        opened(browser, server.url) as watched,
+    ):
+        page = watched.page
+        await page.route_web_socket(re.compile("/ws$"), connect)
+        await page.goto(server.printed_link)
+        await is_tried.wait()
+        is_reachable = True
+        await page.reload()
+        await page.wait_for_url(server.url)
+        await is_logged_in(page)
+        await expect(page.get_by_label("Mode")).to_have_value("code")
 
 
 async def test_who_logs_out_is_logged_out_in_all_tabs(browser: Browser, tmp_path: Path) -> None:

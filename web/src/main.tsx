@@ -5,16 +5,16 @@ import { App } from "./page/app";
 import { startKeyListener } from "./page/keys";
 import { trackPresses } from "./approval/presstimes";
 import { connect, openTask } from "./state/store";
-import { followLogOut, loadToken, takeCredential } from "./wire/token";
+import { followLogOut, loadToken, readCredential } from "./wire/token";
 
-const credential = takeCredential() ?? loadToken();
+const credential = readCredential() ?? loadToken();
 if (credential !== null) connect(credential);
 followLogOut();
 trackPresses();
 startKeyListener();
 window.addEventListener("hashchange", () => {
   const fragment = new URLSearchParams(location.hash.slice(1));
-  const newCredential = takeCredential();
+  const newCredential = readCredential();
   if (newCredential !== null) connect(newCredential);
   else openTask(fragment.get("task"));
 });

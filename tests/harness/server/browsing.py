@@ -28,11 +28,12 @@ from playwright.async_api import (
     Browser,
     ConsoleMessage,
     Page,
+    WebSocketRoute,
     async_playwright,
     expect,
 )
 
-__all__ = ["Browser", "Page", "expect"]
+__all__ = ["Browser", "Page", "WebSocketRoute", "expect"]
 """Handed on: whoever tests the page needs them, and imports them behind the check above."""
 
 PAGE = ROOT / "src" / "joey" / "server" / "web" / "index.html"
@@ -198,6 +199,7 @@ async def visit(
         served(root, model) as server,
         opened(browser, server.link, size, **options) as watched,
     ):
+        await watched.page.wait_for_url(server.url)  # without the code, when the page is logged in
         if task is not None:
             await start_task(watched.page, task)
         yield Visit(model, server, watched)

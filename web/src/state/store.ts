@@ -6,7 +6,7 @@ import { Conversation } from "./conversation";
 import { CommandError, ReconnectingSocket, type ConnectionState } from "../wire/socket";
 import { TaskList } from "./tasklist";
 import { showToast } from "../page/toasts";
-import { clearToken, loadToken, storeToken } from "../wire/token";
+import { clearToken, loadToken, removeCredential, storeToken } from "../wire/token";
 import type { CommandResults, CommandName, EventFrame, Mode, SlashCommand, Welcome } from "../wire/protocol";
 
 const TASK_LIST_LIMIT = 500;
@@ -46,7 +46,10 @@ export function connect(credential: string): void {
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   url.hash = "";
   socket = new ReconnectingSocket(url.href, credential, {
-    onToken: storeToken,
+    onToken: (token) => {
+      storeToken(token);
+      removeCredential();
+    },
     onStateChange: handleConnectionState,
     onWelcome: handleWelcome,
     onEvent: handleEvent,
@@ -113,6 +116,7 @@ export function resumeTask(id: string): Promise<boolean> {
 
 function handleConnectionState(state: ConnectionState): void {
   if (state === "refused") {
+    removeCredential();
     const storedToken = loadToken();
     if (storedToken !== null && storedToken !== lastCredential) {
       // The link was used before, perhaps by this browser.

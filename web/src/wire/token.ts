@@ -4,15 +4,17 @@
 
 const STORAGE_KEY = "joey.token";
 
-/** What the address brought: a code or a token. Takes it out of the address bar. */
-export function takeCredential(): string | null {
+/** The code or token in the address. */
+export function readCredential(): string | null {
   const fragment = new URLSearchParams(location.hash.slice(1));
-  const credential = fragment.get("code") || fragment.get("token");
-  if (credential) {
-    const task = fragment.get("task");
-    history.replaceState(null, "", task ? `#task=${encodeURIComponent(task)}` : location.pathname);
-  }
-  return credential;
+  return fragment.get("code") || fragment.get("token");
+}
+
+/** Take it out of the address bar. Until the server has answered it stays there, for a reload meanwhile. */
+export function removeCredential(): void {
+  if (readCredential() === null) return;
+  const task = new URLSearchParams(location.hash.slice(1)).get("task");
+  history.replaceState(null, "", task ? `#task=${encodeURIComponent(task)}` : location.pathname);
 }
 
 /** Only pages of this address and port can read it; it is there for all tabs, until the log-out. */
