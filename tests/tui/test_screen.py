@@ -47,7 +47,7 @@ async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> 
         await shown.answer("1")
         await shown.until("from the shell", "All is done now.", "Accept the result")
         await shown.save_snapshot("result")
-        await shown.press("Enter")
+        await shown.answer("Enter")
         await shown.until("what next?")
         assert await shown.title() == "joey: do it"
         await shown.press("C-d")

@@ -23,7 +23,7 @@ async def test_a_rewind_shows_what_changes_and_brings_message_and_files_back(joe
         await shown.until("Create new.txt?")
         await shown.answer("y")
         await shown.until("Second.", "Accept the result")
-        await shown.press("Enter")
+        await shown.answer("Enter")
         await shown.until("what next?")
         await shown.press("Escape", "Escape")
         listed = await shown.until("Go back to", "write it down", "begin")
@@ -50,7 +50,7 @@ async def test_a_rewind_to_the_first_message_brings_it_and_the_files_back(joey: 
             await shown.until("Create new.txt?")
             await shown.answer("y")
             await shown.until("First.", "Accept the result")
-            await shown.press("Enter")
+            await shown.answer("Enter")
             await shown.until("what next?")
             for _ in range(2):
                 await shown.press("Escape", "Escape")
@@ -271,7 +271,7 @@ async def test_compact_sums_up_and_init_writes_for_agents(joey: Joey) -> None:
     ]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "say it") as shown:
         await shown.until("Accept the result")
-        await shown.press("Enter")
+        await shown.answer("Enter")
         await shown.until("what next?")
         await shown.send("/compact mind the tests")
         await shown.until("the conversation is condensed")

@@ -71,7 +71,7 @@ async def test_typing_goes_on_after_a_gesture(joey: Joey, gesture: Gesture) -> N
             await shown.send("it")
             await shown.until("First.", "Accept the result")
             await gesture(shown)
-            await shown.press("Enter")
+            await shown.answer("Enter")
             await shown.until("what next?")
             await gesture(shown)
             await shown.send("and again")

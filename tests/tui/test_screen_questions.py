@@ -303,7 +303,7 @@ async def test_esc_esc_goes_back_also_from_a_result(joey: Joey) -> None:
         await shown.until("Accept the result")
         await shown.press("Escape", "Escape")
         await shown.until("Go back to", "paint")
-        await shown.press("Enter")
+        await shown.answer("Enter")
         await shown.until("not at all")
         await shown.press("Escape")
         await shown.until("nothing was changed")

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from joey.tui.widgets.question_panel import ANSWER_GUARD_S
+from joey.tui.widgets.dialog_area import REPEAT_GUARD_S
 from tests.harness.cli.binary import LIMIT, Joey
 from tests.harness.fork_server import start_process
 from tests.harness.tui.screens import Screen
@@ -51,9 +51,9 @@ class TerminalScreen(Screen):
         return await self.tmux("capture-pane", "-t", "joey", "-p", *(["-e"] if colours else []))
 
     async def wait_for_guard(self) -> None:
-        """It begins when the question was drawn, which on a busy machine is seen here before joey
-        knows it."""
-        await asyncio.sleep(ANSWER_GUARD_S * 3)
+        """Until no key counts as a repetition of the last answer. It also outlasts the guard of the
+        question, which on a busy machine begins after the question is seen here."""
+        await asyncio.sleep(REPEAT_GUARD_S * 1.1)
 
     async def copied(self) -> str:
         """The text that joey has put on the clipboard (OSC 52), which tmux keeps as a buffer."""
