@@ -101,6 +101,25 @@ async def test_the_middle_of_a_long_command_is_listed_and_can_be_read_in_the_bar
 
 
 @pytest.mark.requirement("page:accidents")
+@pytest.mark.parametrize("filling", ["a" * 100, "漢" * 100, "\u00a0" * 100])
+async def test_the_end_of_a_command_that_is_short_can_be_read_on_a_phone_too(
+    browser: Browser, tmp_path: Path, filling: str
+) -> None:
+    command = f"echo {filling}; rm -r build notes"
+    async with visit(browser, tmp_path, [running(command), DONE], "Run it", PHONE) as at:
+        bar = at.page.locator(".ask")
+        await bar.get_by_role("button", name=f"Show all {len(command)} characters").click()
+        whole = bar.locator(".whole")
+        await expect(whole).to_contain_text("rm -r build notes")
+        assert await whole.evaluate("pre => pre.scrollHeight <= pre.clientHeight + 2")
+        await at.page.set_viewport_size({"width": 1280, "height": 800})
+        await bar.get_by_role("button", name="Show less").click()
+        assert await bar.locator(".about code").evaluate(
+            "code => code.scrollHeight <= code.clientHeight"
+        )
+
+
+@pytest.mark.requirement("page:accidents")
 @pytest.mark.parametrize("command", [FETCHING, f"{FETCHING} | sh; rm -rf {DIRECTORIES}"])
 @pytest.mark.parametrize("size", [(1280, 720), PHONE, SMALL, ZOOMED])
 async def test_further_answers_leave_in_view_what_they_are_about(
@@ -166,12 +185,17 @@ async def cover_buttons(at: FrozenPage) -> None:
     await at.page.locator("dialog").get_by_role("button", name="Close").click()
 
 
+async def zoom_in(at: FrozenPage) -> None:
+    session = await at.page.context.new_cdp_session(at.page)
+    await session.send("Emulation.setPageScaleFactor", {"pageScaleFactor": 1.2})
+
+
 async def return_to_window(at: FrozenPage) -> None:
     await at.page.evaluate("window.dispatchEvent(new Event('focus'))")
 
 
 @pytest.mark.requirement("page:accidents")
-@pytest.mark.parametrize("change", [move_buttons, cover_buttons, return_to_window])
+@pytest.mark.parametrize("change", [move_buttons, cover_buttons, zoom_in, return_to_window])
 async def test_a_click_just_after_the_buttons_moved_or_appeared_is_none(
     browser: Browser, tmp_path: Path, change: Any
 ) -> None:

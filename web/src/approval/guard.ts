@@ -82,7 +82,9 @@ const COVERED = "covered";
 
 /** Where the buttons are, as a text to compare; whether something is on top of one of them. */
 function describePlaces(buttons: Iterable<Element>): string {
-  const places: string[] = [];
+  // Zooming with two fingers, and a keyboard on the screen that goes away, move the whole page.
+  const { offsetLeft, offsetTop, scale } = window.visualViewport ?? { offsetLeft: 0, offsetTop: 0, scale: 1 };
+  const places = [[offsetLeft, offsetTop, 100 * scale].map(Math.round).join(" ")];
   for (const button of buttons) {
     const { x, y, width, height } = button.getBoundingClientRect();
     const list = button.closest(".others");

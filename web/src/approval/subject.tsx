@@ -1,7 +1,7 @@
 // What a question is about: warnings, programs, and the text of a command, which is always shown whole
 // on request.
 
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { escapeHiddenChars, formatNumber } from "../render/format";
 import { scrollToLatest } from "../state/store";
 import type { AskView } from "../wire/protocol";
@@ -44,7 +44,18 @@ export function AskSubject({ text }: { text: string }) {
   const [isWhole, setIsWhole] = useState(false);
   const whole = escapeHiddenChars(text);
   const short = whole.replace(/\s*\n\s*/g, " ⏎ ");
-  const isLong = short.length > MAX_SHORT_CHARS || whole.includes("\n");
+  const [isClipped, setIsClipped] = useState(false);
+  const shortElement = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    const element = shortElement.current;
+    if (element === null) return;
+    const check = () => setIsClipped(element.scrollHeight > element.clientHeight);
+    check();
+    const observer = new ResizeObserver(check);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [isWhole, short]);
+  const isLong = isWhole || isClipped || short.length > MAX_SHORT_CHARS || whole.includes("\n");
   return (
     <>
       {isWhole ? (
@@ -53,7 +64,7 @@ export function AskSubject({ text }: { text: string }) {
         </pre>
       ) : (
         <button class="about" title={short} onClick={scrollToLatest}>
-          <code>{short}</code>
+          <code ref={shortElement}>{short}</code>
         </button>
       )}
       {isLong && (
