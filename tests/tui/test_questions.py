@@ -28,7 +28,7 @@ from joey.tui.widgets import question_panel
 from joey.tui.widgets.composer import Composer
 from joey.tui.widgets.dialog_area import DialogArea, ListPicker
 from joey.tui.widgets.prompt_history import PromptHistory
-from joey.tui.widgets.question_panel import AnswerList, QuestionPanel
+from joey.tui.widgets.question_panel import AnswerList, CallText, QuestionPanel
 
 EDIT = AskOpened(ts=1, ask=AskKind.TOOL, tool="write_to_file", path="a.py", diff="+1", text="{}")
 COMMAND = AskOpened(
@@ -344,6 +344,72 @@ async def test_a_key_that_is_held_down_answers_one_question(
         assert len(app.answers) == 2
 
 
+async def test_an_enter_that_sent_a_message_does_not_answer_when_it_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard(monkeypatch)
+    app = Small()
+    async with app.run_test() as pilot:
+        await appear(app, COMMAND)
+        await pilot.press("h", "i", "enter", "enter", "enter")
+        await pilot.pause()
+        assert app.sent == ["hi"] and app.answers == []
+        monkeypatch.setattr(front_module, "REPEAT_GUARD_S", LONG_AGO)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.answers == [Answer(Response.YES)]
+
+
+async def test_an_enter_that_began_before_the_question_does_not_answer_when_it_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard(monkeypatch)
+    app = Small()
+    async with app.run_test() as pilot:
+        await pilot.press("h", "i", "enter")
+        await appear(app, COMMAND)
+        await pilot.press("enter", "enter")
+        await pilot.pause()
+        assert app.sent == ["hi"] and app.answers == []
+
+
+async def test_the_enter_that_takes_from_a_list_does_not_answer_the_question_above_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard(monkeypatch)
+    app = Small()
+    async with app.run_test() as pilot:
+        await appear(app, COMMAND)
+        picker = ListPicker("Mode", [PickerEntry("code", "code")])
+
+        async def pick() -> None:
+            await app.front.pick(picker)
+
+        picked = asyncio.create_task(pick())
+        await pilot.pause()
+        await pilot.press("enter")
+        await picked
+        await pilot.press("enter", "enter")
+        await pilot.pause()
+        assert app.answers == []
+
+
+async def test_a_key_that_was_pressed_before_the_question_was_seen_is_no_answer_when_it_comes_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(question_panel, "KEY_SETTLE_S", 0)
+    app = Small()
+    async with app.run_test() as pilot:
+        early = [events.Key("y", "y"), events.Key("enter", None)]
+        await appear(app, COMMAND)
+        await pilot.pause(2 * question_panel.ANSWER_GUARD_S)
+        for event in early:
+            app.post_message(event)
+        await pilot.pause()
+        await pilot.pause()
+        assert app.answers == []
+
+
 @pytest.mark.parametrize("key", ["y", "1"])
 async def test_enter_after_a_letter_or_digit_does_not_answer_the_next_question(
     monkeypatch: pytest.MonkeyPatch, key: str
@@ -437,5 +503,5 @@ async def test_what_is_allowed_and_a_no_are_in_view_on_small_screens(size: tuple
         await pilot.pause()
         shown = app.query_one(AnswerList).render().plain
         assert "1 Allow" in shown and "2 Reject" in shown
-        about = app.query_one("#about").region
+        about = app.query_one(CallText).region
         assert about.height and about.bottom <= size[1]

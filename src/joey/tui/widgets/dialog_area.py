@@ -29,7 +29,7 @@ from joey.tui.widgets.question_panel import ANSWER_GUARD_S, QuestionPanel
 
 T = TypeVar("T")
 REPEAT_GUARD_S = 1.0
-"""So long after an answer the same key, or Enter, does not answer the next question."""
+"""So long after a key, the same one does not answer a question for which that was not meant."""
 WRITING_PAUSE_S = 0.7
 """After such a pause, a message is not being written any more."""
 
@@ -48,8 +48,8 @@ class DialogArea(Vertical):
         """The user went from the question to the words: all keys are meant for them."""
         self._last_typed_at = 0.0
         self._last_composer_key_at = 0.0
-        self._last_answer: tuple[str, tuple[str, int] | None, float] = ("", None, 0.0)
-        """The key that a question was answered with, the question, and when it was last seen."""
+        self._last_key: tuple[str, tuple[str, int] | None, float] = ("", None, 0.0)
+        """The last key, the question that it answered, and when it was last pressed."""
 
     @property
     def is_asking_approval(self) -> bool:
@@ -122,10 +122,10 @@ class DialogArea(Vertical):
         for a key that is for nobody."""
         if self._composer.has_focus_within:
             self._last_composer_key_at = monotonic()
+        if self._is_repeated(event):
+            return True
         if self.question_panel is None:
             return False
-        if self._is_repeated_answer(event):
-            return True
         begun = self.question_panel.take_settling_character()
         if begun and event.is_printable:
             self._composer.set_text(begun)
@@ -143,20 +143,30 @@ class DialogArea(Vertical):
             self.return_to_composer()
         return False
 
-    def _is_repeated_answer(self, event: events.Key) -> bool:
-        """A key that is held down, or pressed twice, after it answered the question before; or the
-        Enter that some press after a letter."""
-        assert self.question_panel is not None
-        key = self.question_panel.pending_question.key
-        last_key, last_question, pressed_at = self._last_answer
-        now = monotonic()
-        is_same_key = last_question not in (None, key) and event.key in (last_key, "enter")
-        if is_same_key and now - pressed_at < REPEAT_GUARD_S:
-            self._last_answer = last_key, last_question, now
+    def _is_repeated(self, event: events.Key) -> bool:
+        """A key that is held down, or pressed twice, after it answered the question before; Enter
+        after a letter that did; or an Enter that sent a message or took from a list."""
+        panel = self.question_panel
+        question = None if panel is None else panel.pending_question.key
+        is_answer = self._is_answer(event)
+        last_key, last_question, pressed_at = self._last_key
+        is_repeated = (
+            event.key in (last_key, "enter") and last_question != question
+            if last_question is not None
+            else event.key == last_key == "enter" and is_answer
+        )
+        if question is not None and is_repeated and event.time - pressed_at < REPEAT_GUARD_S:
+            self._last_key = last_key, last_question, event.time
             return True
-        if self.is_question_focused and self.question_panel.can_handle_key(event):
-            self._last_answer = event.key, key, now
+        if is_answer or last_question is None or event.key == "enter":
+            self._last_key = event.key, question if is_answer else None, event.time
         return False
+
+    def _is_answer(self, event: events.Key) -> bool:
+        """Whether the question gets the key."""
+        panel = self.question_panel
+        is_there = self.is_question_focused or self.is_composer_idle
+        return panel is not None and is_there and panel.can_handle_key(event)
 
     @property
     def is_composer_idle(self) -> bool:

@@ -36,7 +36,9 @@ ANSWER_GUARD_S = 0.3
 CLICK_GUARD_S = 0.5
 """The same for a click: the second one of a double click is meant for what was there before."""
 MAX_SHORT_CHARS = 160
-"""The programs of a longer command are listed: it may not all be in view."""
+"""The program of a longer command is named: it may not all be in view."""
+MAX_SHORT_PIPELINE_CHARS = 36
+"""The same for a command of several programs, which must be in view on a small screen."""
 KEY_SETTLE_S = 0.25
 """So long a digit or letter must stay alone: it may be the beginning of a message."""
 
@@ -62,8 +64,7 @@ class QuestionPanel(Widget, can_focus=True):
     FOCUS_ON_CLICK = False
     DEFAULT_CSS = """
     QuestionPanel { height: auto; padding: 0 1; border-top: solid ansi_yellow; }
-    QuestionPanel Static { height: auto; }
-    QuestionPanel #about { max-height: 25vh; }
+    QuestionPanel Static, QuestionPanel CallText { height: auto; }
     QuestionPanel #programs { max-height: 3; }
     QuestionPanel Input { margin-left: 2; display: none; }
     QuestionPanel.speaking Input { display: block; }
@@ -98,11 +99,12 @@ class QuestionPanel(Widget, can_focus=True):
         # Above what may be long, so that nothing covers them on a small screen.
         for warning in view.warnings:
             yield Static(Text(f"! {warning}", "bold red"), markup=False)
-        if view.programs and len(view.text) > MAX_SHORT_CHARS:
+        max_chars = MAX_SHORT_PIPELINE_CHARS if len(view.programs) > 1 else MAX_SHORT_CHARS
+        if view.programs and len(view.text) > max_chars:
             runs = Text(f"runs {reveal(', '.join(view.programs))}", "bold")
             yield Static(runs, markup=False, id="programs")
         if summary:
-            yield Static(summary, markup=False, id="about")
+            yield CallText(summary)
         if view.reason:
             yield Static(Text(f"because {view.reason}", "dim"), classes="why", markup=False)
         if view.confinement:
@@ -130,14 +132,14 @@ class QuestionPanel(Widget, can_focus=True):
     def _start_guard(self) -> None:
         self._displayed_at = monotonic()
 
-    @property
-    def is_guarded(self) -> bool:
-        """It has only just appeared: keys may have been meant for something else."""
-        return self.ask_view.is_approval and monotonic() - self._displayed_at < ANSWER_GUARD_S
+    def _is_guarded_against(self, event: events.Key) -> bool:
+        """The question had only just appeared when the key was pressed, or not even that: the key
+        may have been meant for something else."""
+        return self.ask_view.is_approval and event.time - self._displayed_at < ANSWER_GUARD_S
 
     def can_handle_key(self, event: events.Key) -> bool:
         """Whether a key is meant for the question; all others are words that are being typed."""
-        if self.is_guarded:
+        if self._is_guarded_against(event):
             return False
         return (
             event.key in ("escape", "enter", "up", "down")
@@ -148,7 +150,7 @@ class QuestionPanel(Widget, can_focus=True):
     def on_key(self, event: events.Key) -> None:
         if event.key == "escape" and self.pending_question.ask.ask is not AskKind.COMPLETION_RESULT:
             event.stop()  # a result needs no answer: there the key is that of the whole screen
-            self._handle_escape()
+            self._handle_escape(event)
         elif not self.has_focus:
             return
         elif (chosen := self._find_choice_by_letter(event.character)) is not None:
@@ -209,13 +211,13 @@ class QuestionPanel(Widget, can_focus=True):
         if text := event.value.strip():
             self.post_message(self.Answered(self, Answer(Response.MESSAGE, text=text)))
 
-    def _handle_escape(self) -> None:
+    def _handle_escape(self, event: events.Key) -> None:
         if self.has_class("speaking"):
             self.remove_class("speaking")
             self.focus()
             return
         choice = next((one for one in self.ask_view.choices if one.word == "no"), None)
-        if choice is not None and not self.is_guarded:
+        if choice is not None and not self._is_guarded_against(event):
             self.post_message(self.Answered(self, choice.answer))
 
 
@@ -277,7 +279,7 @@ class AnswerList(ChoiceList):
         return [first, *(f"{' ' * CONTINUATION_INDENT}{piece}" for piece in more)]
 
 
-MAX_SUMMARY_LINES = 6
+MAX_SUMMARY_LINES = 7
 """The whole of what would be done is in the conversation."""
 MAX_ANSWER_LABEL_CHARS = 2000
 """A user has to see what they say."""
@@ -312,8 +314,26 @@ def render_summary(ask: AskOpened, view: AskView) -> Text:
         return Text(view.text)
     if not view.is_approval or (ask.ask is AskKind.TOOL and not get_summary(ask).arguments):
         return Text()
-    lines = Text.assemble(*render_call_card(ask, is_ask=False)).split("\n", allow_blank=True)
-    shown = Text("\n").join(lines[:MAX_SUMMARY_LINES])
-    if len(lines) > MAX_SUMMARY_LINES:
-        shown.append(f"\n  … {len(lines) - MAX_SUMMARY_LINES} more lines above", "dim")
-    return shown
+    return Text.assemble(*render_call_card(ask, is_ask=False))
+
+
+class CallText(Widget):
+    """What would be done, as far as there is room; it says how much more of it there is."""
+
+    def __init__(self, text: Text) -> None:
+        super().__init__()
+        self._text = text
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        max_height = max(2, min(MAX_SUMMARY_LINES, viewport.height // 4))
+        return min(max_height, len(self._wrap(width)))
+
+    def render(self) -> Text:
+        lines, height = self._wrap(self.size.width), max(1, self.size.height)
+        if len(lines) > height:
+            hidden_count = len(lines) - height + 1
+            lines[height - 1 :] = [Text(f"  … {hidden_count} more lines above", "bold yellow")]
+        return Text("\n", no_wrap=True).join(lines)
+
+    def _wrap(self, width: int) -> list[Text]:
+        return list(self._text.wrap(self.app.console, max(8, width)))
