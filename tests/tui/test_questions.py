@@ -213,6 +213,27 @@ async def test_a_click_answers_only_a_question_that_was_seen(
         assert app.answers == [Answer(Response.YES)]
 
 
+async def test_a_click_just_after_the_answers_have_moved_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = Small()
+    async with app.run_test(size=(80, 30)) as pilot:
+        await appear(app, COMMAND)
+        await pilot.pause()
+        monkeypatch.setattr(question_panel, "CLICK_GUARD_S", JUST_NOW)
+        app.query_one(QuestionPanel)._displayed_at -= 2 * JUST_NOW
+        app.query_one(QuestionPanel)._placed_at -= 2 * JUST_NOW
+        app.screen.styles.padding = (3, 0, 0, 0)
+        await pilot.pause()
+        await pilot.click(AnswerList, offset=(4, 0))
+        await pilot.pause()
+        assert app.answers == []
+        app.query_one(QuestionPanel)._placed_at -= 2 * JUST_NOW
+        await pilot.click(AnswerList, offset=(4, 0))
+        await pilot.pause()
+        assert app.answers == [Answer(Response.YES)]
+
+
 async def test_no_has_the_same_number_whether_always_is_offered_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -14,8 +14,9 @@ from time import monotonic
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -89,6 +90,9 @@ class QuestionPanel(Widget, can_focus=True):
         self._rows = list_rows(self.ask_view, list_remedy_actions(pending_question.ask))
         self._heading_suffix = heading_suffix
         self._displayed_at = monotonic()
+        self._place = Region()
+        self._placed_at = monotonic()
+        """When the answers came to where they are."""
         self._settling: tuple[str, Timer] | None = None
         """The character whose answer is about to be given."""
 
@@ -127,10 +131,17 @@ class QuestionPanel(Widget, can_focus=True):
     def on_mount(self) -> None:
         if RemedyAction.ENTER_KEY in self._rows:
             self.query_one(ChoiceList).cursor_index = self._rows.index(RemedyAction.ENTER_KEY)
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._note_place)
         self.call_after_refresh(self._start_guard)
 
     def _start_guard(self) -> None:
         self._displayed_at = monotonic()
+
+    def _note_place(self, _: Screen[object]) -> None:
+        """A click just after the answers have moved is meant for what was there before."""
+        place = self.query_one(ChoiceList).region
+        if place != self._place:
+            self._place, self._placed_at = place, monotonic()
 
     def _is_guarded_against(self, event: events.Key) -> bool:
         """The question had only just appeared when the key was pressed, or not even that: the key
@@ -194,7 +205,8 @@ class QuestionPanel(Widget, can_focus=True):
     def on_choice_list_selected(self, event: ChoiceList.Selected) -> None:
         event.stop()
         guard_s = max(ANSWER_GUARD_S, CLICK_GUARD_S)
-        if event.pressed_at is not None and event.pressed_at - self._displayed_at < guard_s:
+        seen_at = max(self._displayed_at, self._placed_at)
+        if event.pressed_at is not None and event.pressed_at - seen_at < guard_s:
             return
         event.sender.cursor_index = event.index
         match self._rows[event.index]:
