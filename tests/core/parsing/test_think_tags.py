@@ -222,7 +222,7 @@ def test_a_section_between_parameters_leaves_the_call_whole() -> None:
 @pytest.mark.parametrize(
     "given_up",
     [
-        "<execute_command><command>touch DANGER</command> no.</think>",
+        "<execute_command><command>touch DANGER no.</think>",
     ],
 )
 def test_a_call_that_is_given_up_in_reasoning_is_not_run(given_up: str) -> None:
@@ -231,6 +231,15 @@ def test_a_call_that_is_given_up_in_reasoning_is_not_run(given_up: str) -> None:
     ).calls
     assert call.problem is not None
     assert "<command>" in call.problem
+
+
+@pytest.mark.requirement("parsing:think:calls")
+def test_a_call_given_up_after_its_parameters_leaves_the_next_call_whole() -> None:
+    [call] = assemble_xml(
+        "<execute_command><command>touch DANGER</command> no.</think>\n"
+        "<execute_command><command>ls</command></execute_command>"
+    ).calls
+    assert (call.input, call.problem) == ({"command": "ls"}, None)
 
 
 @pytest.mark.requirement("parsing:think:calls")

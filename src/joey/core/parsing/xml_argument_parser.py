@@ -109,9 +109,19 @@ class _SuspendedBody(Struct, frozen=True):
 class XmlCall:
     """A call that is being streamed: its content so far, and the tags that matter in it now."""
 
-    def __init__(self, tool: str, parameters: frozenset[str]) -> None:
+    def __init__(
+        self, tool: str, parameters: frozenset[str], opening_tags: frozenset[str] = frozenset()
+    ) -> None:
+        """`opening_tags` begin other calls."""
         self.tool = tool
         self.closing_tag = f"</{tool}>"
+        self.next_call_tags = opening_tags - {f"<{name}>" for name in parameters}
+        self.next_call_offset: int | None = None
+        """Where another call begins after a value, which a body may yet turn out to quote."""
+        self.values_end_offset = 0
+        """Where the last closing tag of a value ended; 0 before the first."""
+        self.has_quoted_call = False
+        """A body went on after the beginning of another call."""
         self.values: dict[str, Any] = {}
         self.current_value: _StreamedValue | None = None
         self.suspended_body: _SuspendedBody | None = None
@@ -143,6 +153,13 @@ class XmlCall:
     def feed(self, text: str) -> str:
         return self._encode_delta(self.current_value.feed(text)) if self.current_value else ""
 
+    def continue_body(self, text: str) -> str:
+        """Continue the paused body, which was closed once more: it quotes `text`, and a call that
+        begins in it."""
+        self.has_quoted_call = self.has_quoted_call or self.next_call_offset is not None
+        self.next_call_offset = None
+        return self.feed(text)
+
     def pause_value(self) -> None:
         """Pause the open body at its closing tag; a later one may still prove that it continues."""
         assert self.current_value is not None
@@ -165,7 +182,7 @@ class XmlCall:
         self._expected_parameters = self.suspended_body.expected_before
         self.suspended_body = None
         self.pause_value()
-        return self.feed(text)
+        return self.continue_body(text)
 
     def settle_suspended_body(self) -> str:
         """End the suspended body, because the call ends."""
@@ -240,6 +257,7 @@ class XmlCall:
             frozenset(
                 {
                     *(self.closing_tag, *more, *self._list_suspended_tags()),
+                    *self.next_call_tags,
                     *(f"<{name}>" for name in self._expected_parameters),
                 }
             )

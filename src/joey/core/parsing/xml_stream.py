@@ -19,6 +19,8 @@ inside a call ignored. These rules decide where values and calls end:
   that nothing opened was reasoning: calls in it, and one whose parameters are still to come, are
   taken back. In a value the tag is content, unless the value then opens its own parameter again:
   then the call was abandoned in reasoning, and is doubted;
+- where a call lacks only its closing tag, the opening tag of the next one ends it. A body may
+  quote that tag: it does if it is closed once more;
 - a call that is open when the text ends is reported as unclosed;
 - a call after text that imitates a result is reported with it (see `imitations`).
 
@@ -93,6 +95,9 @@ _WRAPPER_RE = compile_regex(r"\s*(?:<(?:args|arguments|parameters|params|input)>
 """What may precede the first parameter: nothing, or a tag around all of them."""
 
 
+_MAX_INDENTATION = 200
+
+
 class XmlCallStarted(Struct, frozen=True, gc=False):
     name: str
     start_offset: int
@@ -146,6 +151,8 @@ class XmlStream(ThinkTagReader):
         self._quoted_closing_tag = ""
         self._fed_pieces: list[str] = []
         self._open_call: XmlCall | None = None
+        self._restart_offset: int | None = None
+        """Where to read on, if the open call turned out to have ended before what was read."""
         self._paused_pieces: list[str] = []
         self._body_end_offset = 0
         self._held_deltas: list[str] = []
@@ -164,9 +171,7 @@ class XmlStream(ThinkTagReader):
         self._fed_pieces.append(text)
         text = self._pending + text
         self._pending = ""
-        pos = 0
-        while pos < len(text):
-            pos = self._current_reader(text, pos)
+        self._read(text)
         return self._drain_events()
 
     def close(self) -> list[XmlEvent]:
@@ -177,6 +182,10 @@ class XmlStream(ThinkTagReader):
             self._end_unclosed_call(self._open_call)
         else:
             self._flush_pending()
+        if self._restart_offset is not None:
+            self._pending = ""
+            self._read("")
+            return self.close()
         return self._drain_events()
 
     def get_partial_arguments(self) -> dict[str, Any]:
@@ -186,6 +195,18 @@ class XmlStream(ThinkTagReader):
     def _drain_events(self) -> list[XmlEvent]:
         events, self._events = self._events, []
         return events
+
+    def _read(self, text: str) -> None:
+        pos = 0
+        while pos < len(text) or self._restart_offset is not None:
+            if self._restart_offset is not None:
+                self._base_offset, self._restart_offset = self._restart_offset, None
+                text, pos = self._get_fed_text()[self._base_offset :], 0
+            pos = self._current_reader(text, pos)
+
+    def _get_fed_text(self) -> str:
+        self._fed_pieces = ["".join(self._fed_pieces)]
+        return self._fed_pieces[0]
 
     # Each expectation reads text from `pos` and returns where the next one continues.
 
@@ -254,7 +275,7 @@ class XmlStream(ThinkTagReader):
         ):
             self._mention_pieces = []
             self._start_call(tool, self._mention_offset)
-            self._open_call = XmlCall(tool, spellings)
+            self._open_call = XmlCall(tool, spellings, frozenset(self._tools_by_opening_tag))
             self._current_reader = self._read_call
             if ends_call and inner.strip():
                 self._end_bare_call(inner, self._base_offset + at + len(tag))
@@ -285,7 +306,7 @@ class XmlStream(ThinkTagReader):
         elif tag in THINK_OPENING_TAGS:
             self._think_closing_tag = get_think_closing_tag(tag)
             self._current_reader = self._read_reasoning_in_call
-        else:
+        elif not self._handle_next_call(call, tag, self._base_offset + at):
             self._open_value_or_end_call(call, tag, self._base_offset + at + len(tag))
         return at + len(tag)
 
@@ -309,6 +330,7 @@ class XmlStream(ThinkTagReader):
         if not tag:
             self._pending = text[at:]
             return len(text)
+        call.values_end_offset = self._base_offset + at + len(tag)
         if self._resume_body(call, tag, self._base_offset + at):
             pass
         elif tag[2:-1] in BODY_PARAMETERS:
@@ -330,10 +352,15 @@ class XmlStream(ThinkTagReader):
             self._pending = text[at:]
             return len(text)
         if tag == self._paused_pieces[0]:
-            self._emit_delta(call.feed("".join(self._paused_pieces)))
+            self._emit_delta(call.continue_body("".join(self._paused_pieces)))
+            call.values_end_offset = self._base_offset + at + len(tag)
             self._paused_pieces = [tag]
             self._body_end_offset = self._base_offset + at
-        elif not self._resume_body(call, tag, self._base_offset + at):
+        elif self._resume_body(call, tag, self._base_offset + at):
+            pass
+        elif self._handle_next_call(call, tag, self._base_offset + at):
+            self._paused_pieces.append(tag)
+        else:
             self._open_value_or_end_call(call, tag, self._base_offset + at + len(tag))
         return at + len(tag)
 
@@ -345,12 +372,33 @@ class XmlStream(ThinkTagReader):
         if body is None or tag != body.value.closing_tag:
             return False
         self._held_deltas = []
-        text = "".join(self._fed_pieces)[self._body_end_offset : at]
+        text = self._get_fed_text()[self._body_end_offset : at]
         self._emit_delta(call.resume_body(text))
+        call.values_end_offset = at + len(tag)
         self._paused_pieces = [tag]
         self._body_end_offset = at
         self._current_reader = self._read_after_body
         return True
+
+    def _handle_next_call(self, call: XmlCall, tag: str, at: int) -> bool:
+        """Handle a tag that begins another call, or follows one: the open call has ended before
+        it, unless its body is closed once more."""
+        if tag in call.next_call_tags and call.next_call_offset is None:
+            before = self._get_fed_text()[max(0, at - _MAX_INDENTATION) : at].rstrip(" \t")
+            if not (call.values_end_offset and before.endswith(("\n", ">"))):
+                return True
+            call.next_call_offset = at
+        if call.next_call_offset is None:
+            return False
+        is_body_open = call.current_value is not None or call.suspended_body is not None
+        if not is_body_open or tag in (f"<{call.tool}>", call.closing_tag):
+            self._end_before_next_call(call)
+        return True
+
+    def _end_before_next_call(self, call: XmlCall) -> None:
+        self._restart_offset = call.values_end_offset
+        unclosed = call.tool if call.has_quoted_call else None
+        self._end_call(call, self._restart_offset, unclosed)
 
     def _emit_mention(self) -> None:
         text, self._mention_pieces = "".join(self._mention_pieces), []
@@ -424,6 +472,9 @@ class XmlStream(ThinkTagReader):
             self._emit_delta(call.open_parameter(name))
             self._current_reader = self._read_value
             return
+        self._end_call(call, end)
+
+    def _end_call(self, call: XmlCall, end: int, unclosed_tag: str | None = None) -> None:
         self._settle_suspended_body(call)
         if call.current_value is not None:
             self._stray_tags.add_call(call.tool, call.current_value.name)
@@ -431,7 +482,7 @@ class XmlStream(ThinkTagReader):
         self._emit_delta(call.close())
         thought_in = next(filter(call.is_reopened_after_reasoning, call.values), None)
         self._events.append(
-            XmlCallEnded(call.values, end_offset=end, reasoning_parameter=thought_in)
+            XmlCallEnded(call.values, unclosed_tag, end_offset=end, reasoning_parameter=thought_in)
         )
         self._open_call = None
         self._current_reader = self._read_text
@@ -444,7 +495,11 @@ class XmlStream(ThinkTagReader):
         self._events += [XmlCallDelta(delta) for delta in deltas if delta]
 
     def _end_unclosed_call(self, call: XmlCall) -> None:
+        if call.next_call_offset is not None:
+            self._end_before_next_call(call)
+            return
         unclosed, is_whole = call.tool, self._current_reader != self._read_reasoning_in_call
+        is_whole = is_whole and not call.has_quoted_call
         if call.current_value is not None and self._current_reader == self._read_value:
             self._emit_delta(call.feed(self._pending))
             unclosed, is_whole = call.current_value.name, False
