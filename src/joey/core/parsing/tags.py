@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
 from enum import Enum, auto
 from functools import lru_cache
 
@@ -327,6 +328,50 @@ class ReasoningFinder(ThinkTagReader):
     def _drain_events(self) -> list[ProseEvent]:
         events, self._events = self._events, []
         return events
+
+
+class StrayTagTracker:
+    """Tracks closing tags in the text after calls that ended with a body."""
+
+    def __init__(self) -> None:
+        self.watched_tags: frozenset[str] = frozenset()
+        """What to look for; behind a backtick a tag is only mentioned."""
+        self._tools_by_body: defaultdict[str, set[str]] = defaultdict(set)
+        """Tools by the bodies that calls of them ended with."""
+        self._open_counts: Counter[str] = Counter()
+        self._closed_bodies: set[str] = set()
+
+    def add_call(self, tool: str, body: str) -> None:
+        self._tools_by_body[body].add(tool)
+        tags = {f"<{body}>", f"</{body}>", f"</{tool}>"}
+        self.watched_tags |= tags | {f"`{tag}" for tag in tags}
+        self._reset()
+
+    def handle_tag(self, tag: str) -> tuple[str, str] | None:
+        """Handle a tag; return the tool and the body that it closes once too often."""
+        name = tag.strip("</>")
+        if tag.startswith("`"):
+            return None
+        if not tag.startswith("</"):
+            self._open_counts[name] += 1
+        elif name not in self._tools_by_body:
+            return self._handle_call_closing(name)
+        elif self._open_counts[name]:
+            self._open_counts[name] -= 1
+        else:
+            self._closed_bodies.add(name)
+        return None
+
+    def _handle_call_closing(self, tool: str) -> tuple[str, str] | None:
+        for body in sorted(self._closed_bodies):
+            if tool in self._tools_by_body[body]:
+                self._reset()
+                return tool, body
+        return None
+
+    def _reset(self) -> None:
+        self._open_counts.clear()
+        self._closed_bodies.clear()
 
 
 _TAG_START_RE = compile_regex(r"[<`\[◁]")
