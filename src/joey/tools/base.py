@@ -394,7 +394,8 @@ def truncate_to_budget(text: str, model: ModelInfo, note: str) -> str:
 
 
 def resolve_visible_path(ctx: ToolContext, path: str) -> ResolvedPath:
-    """Raises ToolError: the path cannot be used; IgnoredPathError: it is hidden."""
+    """Resolve a path that the model may see. Raises ToolError if it cannot be used,
+    IgnoredPathError if it is hidden."""
     resolved_path = ctx.files.resolve(path)
     if resolved_path.is_ignored:
         raise IgnoredPathError(path, resolved_path.ignore_error)
@@ -412,7 +413,7 @@ def require_mode(slug: str, ctx: ToolContext) -> Mode:
 
 
 def refuse_private_path(ctx: ToolContext, path: ResolvedPath) -> None:
-    """Raises ToolError: the path is a file of sandboxed commands, which no user can show."""
+    """Reject a private file of sandboxed commands, which no user could show."""
     is_readable = path.is_inside or path.can_read_without_approval
     if not is_readable and ctx.terminal.is_private(path.path):
         raise ToolError(
@@ -426,7 +427,7 @@ _MAX_PENDING_CHARS = 32 * 1024
 
 
 class LiveOutput:
-    """Passes output on at once, then at intervals; of a flood only the newest part."""
+    """Passes output on at once, then at intervals; of very much output, only the latest part."""
 
     def __init__(self, sink: Callable[[str], None]) -> None:
         self._sink = sink
@@ -445,7 +446,7 @@ class LiveOutput:
             self._flush_periodically()
 
     def close(self) -> None:
-        """Pass on the rest; what comes later is told with the next request."""
+        """Pass on the rest; later output is reported with the next request."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

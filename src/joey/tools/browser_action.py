@@ -143,7 +143,7 @@ class BrowserAction(Tool[BrowserActionParams, PreparedBrowserStep]):
 
 
 def _prepare_launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
-    """A file is shown only where it may also be read."""
+    """Prepare a launch; a file is shown only if it may also be read."""
     parts = _split_url(url)
     claims: tuple[Claim, ...] = ()
     match parts.scheme:
@@ -155,7 +155,7 @@ def _prepare_launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
                 raise IgnoredPathError(url, path.ignore_error)
             refuse_private_path(ctx, path)
             claims = (Claim(Access.READ, path=path),)
-            # The browser reads a path in its own way; what was decided about is what it gets.
+            # The browser parses paths differently, so it gets exactly the approved file.
             behind = SplitResult("", "", "", parts.query, parts.fragment).geturl()
             address = f"{path.path.as_uri()}{behind}"
         case "http" | "https":
@@ -172,7 +172,8 @@ def _prepare_launch(url: str, ctx: ToolContext) -> PreparedBrowserStep:
 
 
 def _split_url(url: str) -> SplitResult:
-    """Raises ArgumentError: it is none, or browsers read it otherwise than it looks."""
+    """Split a URL. Raises ArgumentError if it is invalid, or browsers read it differently than it
+    looks."""
     if _DECEPTIVE_URL_CHARS_RE.search(url):
         raise ArgumentError(f"The address {url!r} has characters that no address has.")
     try:
@@ -228,7 +229,7 @@ def _build_step(params: BrowserActionParams, viewport: tuple[int, int]) -> Brows
 
 
 def _parse_point(given: str, viewport: tuple[int, int]) -> tuple[int, int]:
-    """A point of the image as a point of the page."""
+    """Convert a point of the image into a point of the page."""
     found = _COORDINATE_RE.fullmatch(given)
     if found is None:
         raise ArgumentError(

@@ -108,7 +108,7 @@ class CodebaseSearch(Tool[CodebaseSearchParams, PreparedCodeSearch]):
 
 
 def render_results(query: str, found: CodeSearchResult, budget: int) -> str:
-    """What the model reads: the best hits as they are in their files, the others as places."""
+    """Render the best hits with their text, the others only as places."""
     note = f"\n\n{found.note}" if found.note else ""
     if not found.hits:
         return f'Nothing in the workspace seems to be about "{query}".{note}'
@@ -147,7 +147,8 @@ def _format_hit(hit: CodeSearchHit, terms: Collection[str]) -> str:
 
 
 def _find_best_window(lines: Sequence[str], terms: Collection[str]) -> int:
-    """Where the lines to show begin: those with most words of the query, and a few before them."""
+    """Find the first line to show: the window with most words of the query, and a few lines
+    before."""
     counts = [sum(word in line for word in terms) for line in map(str.lower, lines)]
     starts = range(max(0, len(lines) - _MAX_HIT_LINES) + 1)
     sums = [sum(counts[start : start + _MAX_HIT_LINES]) for start in starts]

@@ -3,8 +3,8 @@
 Words are judged as written, but a symlink in the workspace may lead anywhere. So each word is
 resolved in each directory that the line may be in by then. Paths outside the workspace are claimed,
 and so are protected files, unless the command only reads; and whole directories that a command
-moves or deletes, since their contents are not looked at. This keeps honest commands honest. It is
-no security boundary: a program has more ways to open a file than can be listed.
+moves or deletes, since their contents are not checked. This catches honest mistakes. It is not a
+security boundary: a program has more ways to open a file than can be listed.
 
 Loaded when the first command is prepared.
 """
@@ -71,14 +71,14 @@ _OPTIONS_BEFORE_PACKAGES = parse_word_set("-D -U -q --dev --pre --quiet --save-d
 
 
 class PathLookupCache:
-    """Places by name, each found once while one command line is looked at."""
+    """Paths by name, each resolved once per command line."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
         self._cache: dict[str, ResolvedPath | None] = {}
 
     def resolve(self, directory: Path, name: str) -> ResolvedPath | None:
-        """None when no file has such a name."""
+        """Resolve a name; None if no file can have it."""
         path = os.path.join(directory, name)  # noqa: PTH118 (asked often)
         if path not in self._cache:
             try:
@@ -91,7 +91,7 @@ class PathLookupCache:
 async def find_ignored_file_claims(
     command: str, cwd: Path, lookups: PathLookupCache
 ) -> list[Claim]:
-    """A claim for each hidden file that the command plainly reads, so that it is refused."""
+    """Find a claim for each hidden file that the command clearly reads, so that it is refused."""
     if not lookups.files.may_have_hidden_files():
         return []
     if len(command) > _MAX_COMMAND_CHARS:
@@ -120,9 +120,8 @@ async def find_ignored_file_claims(
 async def find_outside_and_protected_claims(
     command: str, cwd: ResolvedPath, allowed: Sequence[str], lookups: PathLookupCache
 ) -> tuple[list[Claim], frozenset[str]]:
-    """A claim for each place outside the workspace that a word leads to, and the words that climb
-    or are absolute, yet stay inside. Words that a rule names are the user's own choice, and `*` is
-    the choice of everything."""
+    """Find a claim for each path outside the workspace, and the words that climb or are absolute
+    but stay inside. Words that a rule names are the user's own choice; `*` allows everything."""
     if ALLOW_ALL_RULE in allowed:
         return [], frozenset()
     reach = _CommandPathTracker(cwd.path, lookups)
@@ -138,7 +137,7 @@ async def find_outside_and_protected_claims(
             await reach.claim_trees(
                 list_find_directories(each.listed_by), are_names_split=are_names_split
             )
-        elif normalize_program_name(each.words[0]) == "diff":  # of directories: of what is in them
+        elif normalize_program_name(each.words[0]) == "diff":  # of directories: of their contents
             await reach.claim_trees(list_path_words(each.words, max(each.granted, 1)))
         if normalize_program_name(each.words[0]) in DIRECTORY_CHANGE_COMMANDS:
             pipes = each.joint == "|" or (following is not None and following.joint == "|")
@@ -194,8 +193,8 @@ class _CommandPathTracker:
             await self._claim_nested_repositories()
 
     def _stays_inside(self, word: str) -> bool:
-        """Whether a plain path is inside by its text and by its links, also when a program removes
-        `..` from the text before it follows links."""
+        """Whether a plain path stays inside by its text and by its links, even if a program
+        resolves `..` in the text before links."""
         if _PLAIN_PATH_RE.fullmatch(word) is None:
             return False
         for directory, name in product(self._possible_cwds, (word, word.partition("::")[0])):
@@ -208,7 +207,7 @@ class _CommandPathTracker:
         return True
 
     async def _claim_option_values(self, words: Words, granted: int, command: str) -> None:
-        """What passes for the value of an option is text, unless there is such a file outside."""
+        """Claim option values, which count as text unless a file of that name exists outside."""
         for word in list_text_option_values(words, max(granted, 1)):
             for directory, name in self._iter_candidate_paths(word) if len(word) > 1 else ():
                 path = self._lookups.resolve(directory, name)
@@ -216,8 +215,8 @@ class _CommandPathTracker:
                     self.claims[Access.EXECUTE, path.path] = Claim(Access.EXECUTE, path, command)
 
     async def _claim_nested_repositories(self) -> None:
-        """git does what the settings of the repository say that it finds itself in, and a folder
-        of the workspace may be made to look like one."""
+        """Claim nested repositories: git follows the settings of the repository it finds, and a
+        directory of the workspace may be made to look like one."""
         root = self._files.root
         for directory in self._possible_cwds:
             for inner in (directory, *directory.parents):
@@ -231,8 +230,8 @@ class _CommandPathTracker:
                     self.claims[Access.WRITE, inner] = Claim(Access.WRITE, owned)
 
     def enter_directories(self, words: Words, *, is_certain: bool) -> None:
-        """Follow `cd`, with links and, as `cd ..` does, by the text; `is_certain` where nothing
-        runs unless it succeeds. `cd ''` stays where it is."""
+        """Follow `cd`, by links and by text, as `cd ..` does; `is_certain` if nothing runs unless
+        it succeeds. `cd ''` stays where it is."""
         named = [each for word in words for each in self._iter_candidate_paths(word or ".")]
         paths = [self._lookups.resolve(*each) for each in named]
         entered = {path.path: None for path in paths if path is not None}
@@ -241,7 +240,7 @@ class _CommandPathTracker:
 
     async def claim_trees(self, names: Words, *, are_names_split: bool = False) -> None:
         """Claim the links below these directories that lead outside. `xargs` splits names at blanks
-        and quotes (`are_names_split`): where one has any, nobody can tell what is read."""
+        and quotes (`are_names_split`): if a name has any, it is unknown what is read."""
         named = [each for name in names for each in self._iter_candidate_paths(name)]
         paths = [self._lookups.resolve(*each) for each in named]
         is_odd = are_names_split and any(map(_SPLIT_NAME_RE.search, names))
@@ -250,7 +249,8 @@ class _CommandPathTracker:
             self.claims[Access.READ, None] = Claim(Access.READ)
 
     def _claim_links_below(self, tops: list[Path], are_names_split: bool) -> bool:
-        """False when there are files of which nobody can tell, hidden ones, or too many."""
+        """Claim the links below a directory; False if there are unreadable, hidden or too many
+        files."""
         waiting, seen, count = list(tops), set(tops), 0
         while waiting:
             try:
@@ -285,7 +285,7 @@ class _CommandPathTracker:
     async def _is_tree_change(
         self, program: str, word: str, words: Words, path: ResolvedPath
     ) -> bool:
-        """Whether all that is in a folder would be moved, copied, changed or deleted."""
+        """Whether everything in a directory would be moved, copied, changed or deleted."""
         takes = program in _TREE_COPY_OR_MOVE_PROGRAMS and (
             word != words[-1] or _has_target_option(words)
         )
@@ -294,16 +294,18 @@ class _CommandPathTracker:
         try:
             return (await self._files.stat(path)).is_dir
         except ToolError:
-            return True  # Not to be told what a place is does not make it harmless.
+            return True  # An unreadable path is not harmless.
 
     def _claim_directory_tree(self, path: ResolvedPath) -> None:
-        """What is in it may be protected, and to look through all of it would take too long."""
+        """Claim a whole directory: its files may be protected, and checking all of them would take
+        too long."""
         shown = f"{path.display_path} and all that is in it"
         whole = structs.replace(path, display_path=shown, is_protected=True)
         self.claims[Access.WRITE, path.path] = Claim(Access.WRITE, whole)
 
     def _iter_candidate_paths(self, word: str) -> Iterator[tuple[Path, str]]:
-        """What the word may name, seen from each folder; when there is too much, nothing."""
+        """Iterate over the paths that a word may name, from each directory; empty if there are too
+        many."""
         names = dict.fromkeys(_iter_possible_paths(word))
         self._lookup_count += sum(map(_count_path_parts, names)) * len(self._possible_cwds)
         if self._lookup_count > _MAX_LOOKUPS:
@@ -333,14 +335,14 @@ def _has_target_option(words: Words) -> bool:
 
 
 def _strip_cloned_suffix(word: str, words: Words) -> str:
-    """An address without its `.git`, as in the name of the folder that git makes of it."""
+    """Strip `.git` from an address, as in the name of the directory that git creates from it."""
     address = _CLONED_ADDRESS_RE.match(" ".join(words))
     is_cloned = address is not None and address[0].removeprefix(address["start"]) == word
     return word.removesuffix(".git") if is_cloned else word
 
 
 def _is_package_name(word: str, words: Words) -> bool:
-    """Whether it names what is installed, and no file that could be written."""
+    """Whether it names an installed package, not a file that could be written."""
     at = words.index(word)
     before = words[at - 1]
     return (
@@ -360,7 +362,7 @@ def _is_lexically_inside(path: Path, root: Path) -> bool:
 
 
 def _iter_possible_paths(word: str) -> Iterator[str]:
-    """The word and those of its ends that may be a value: `--file=x`, `-fx`, `key:x`."""
+    """Iterate over the word and the endings that may be a value: `--file=x`, `-fx`, `key:x`."""
     if word:
         yield word
     for separator in _VALUE_SEPARATOR_RE.finditer(word):

@@ -3,8 +3,8 @@
 Earlier forms of its arguments are still accepted: `search_and_replace` took a list of `operations`,
 and in XML a `search` with flags and lines.
 
-Regular expressions are evaluated in a process that can be killed: one that backtracks forever
-cannot be interrupted inside the engine.
+Regular expressions are evaluated in a separate process: one that backtracks forever could not be
+interrupted in the engine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SPANS_SCRIPT = Path(__file__).with_name("regex_spans_worker.py")
 
 
 class StringReplacement(Struct, frozen=True):
-    """A text that is there once, or `replace_all` of them."""
+    """A text that occurs once, or everywhere with `replace_all`."""
 
     file_path: str
     old_string: str
@@ -67,14 +67,14 @@ class ReplaceOperation(Struct, frozen=True):
 
 
 class BatchReplacement(Struct, frozen=True):
-    """Texts that are there once each, replaced one after the other."""
+    """Texts that occur once each, replaced one after another."""
 
     path: str
     operations: tuple[ReplaceOperation, ...]
 
 
 class PatternReplacement(Struct, frozen=True):
-    """A text or an expression, wherever it is in these lines."""
+    """A text or an expression, anywhere in these lines."""
 
     path: str
     search: str
@@ -233,7 +233,7 @@ def _format_change_count(count: int) -> tuple[str, ...]:
 
 
 def parse_request(arguments: Mapping[str, Any], tool: str) -> EditRequest:
-    """Raises ArgumentError: something is missing, or is not what it should be."""
+    """Parse a request. Raises ArgumentError if something is missing or invalid."""
     given = {name: value for name, value in arguments.items() if value is not None}
     if "operations" in given:
         return _parse_operations(given, tool)
@@ -287,8 +287,8 @@ class _SpansResponse(Struct, frozen=True):
 async def find_pattern(
     text: str, pattern: str, *, is_regex: bool, ignore_case: bool, seconds: float = FIND_TIMEOUT_S
 ) -> list[CharSpan]:
-    """Every match from left to right; `^` and `$` stand for the ends of a line. Raises ToolError:
-    the expression is none, takes too long, or matches too often."""
+    """Find every match from left to right; `^` and `$` match at line ends. Raises ToolError if the
+    expression is invalid, takes too long, or matches too often."""
     request = json.dumps(
         {
             "text": text,

@@ -146,7 +146,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
         if wait_s is None and limit is None:
             wait_s = self._default_wait_s
         try:
-            # Running into the limit cancels the wait, and that kills the command.
+            # Reaching the limit cancels the wait, which kills the command.
             async with asyncio.timeout(limit):
                 end = await running.wait(wait_s)
         except TimeoutError:
@@ -179,7 +179,7 @@ class ExecuteCommand(Tool[ExecuteCommandParams, PreparedCommand]):
 
 
 def lacked_network(command: str, outcome: Outcome, network: NetworkSetting) -> bool:
-    """Whether a failure looks like one for lack of network."""
+    """Whether a failure looks like a lack of network access."""
     has_failed = bool(outcome.exit_code) or hides_failures(command)
     return (
         network != "all"
@@ -190,7 +190,8 @@ def lacked_network(command: str, outcome: Outcome, network: NetworkSetting) -> b
 
 
 def _build_preamble(claim: Claim, ctx: ToolContext) -> str:
-    """What a line needs that runs only because it reads; nothing for one that rules allow."""
+    """Build the preamble of a line that runs only because it reads; empty for one that rules
+    allow."""
     settings, command = ctx.settings, claim.command or ""
     if not is_read_unasked(claim, settings):
         return ""
@@ -208,8 +209,7 @@ def _build_preamble(claim: Claim, ctx: ToolContext) -> str:
 
 
 def _clean_command(command: str) -> str:
-    """A command without the code fence, and without the `$ ` before it or each of its lines, that
-    models copy from documents."""
+    """Strip the code fence, and the `$ ` prompts that models copy from documents."""
     if (body := strip_code_fence(command)) != command:
         command = body.strip("\n")
     lines = command.lstrip().split("\n")
@@ -222,9 +222,9 @@ def _clean_command(command: str) -> str:
 async def _find_path_claims(
     command: str, cwd: ResolvedPath, run: Claim, ctx: ToolContext
 ) -> tuple[list[Claim], frozenset[str] | None]:
-    """Where else the line leads, and which words stay inside; a fault in finding out is one more
-    reason to ask."""
-    # They know many programs, which takes long to load; no request waits for it.
+    """Find where else the line leads, and which words stay inside; an error here is one more reason
+    to ask."""
+    # Their tables of programs are slow to load, and no request waits for them.
     from joey.core.permissions.reading_commands import READING_RULES
     from joey.tools.command_paths import (
         PathLookupCache,
@@ -252,7 +252,8 @@ def _compute_wait_s(timeout: float | None) -> float | None:
 
 
 def get_kill_timeout(command: str, settings: Settings) -> float | None:
-    """Seconds after which the command is killed; the user's allow-list goes by whole words."""
+    """Return the seconds after which the command is killed; the user's allow-list matches whole
+    words."""
     command_parts = command.split()
     for exempt in settings.command_timeout_allowlist:
         prefix = exempt.split()
@@ -267,7 +268,7 @@ _CORE_DUMP_SIGNALS = frozenset({"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFP
 
 
 class CommandReport:
-    """The output of a command as it is told: whole, or a preview and where the rest is kept."""
+    """The reported output of a command: all of it, or a preview and the path of the rest."""
 
     def __init__(self, running: RunningCommand, artifact: Path, ctx: ToolContext) -> None:
         budget = PREVIEW_BYTES_BY_SETTING[ctx.settings.terminal_output_preview_size]
@@ -277,7 +278,7 @@ class CommandReport:
         self.total_bytes = running.output_bytes
         self.is_truncated = self.total_bytes > budget
         self.output = running.render_truncated(budget)
-        # What this report shows is not new to anybody who is told of the command later on.
+        # Later reports about the command do not repeat what this one shows.
         running.read_new_output()
 
     @property
@@ -285,7 +286,7 @@ class CommandReport:
         return ((RowKind.COMMAND_OUTPUT, self.output),) if self.output else ()
 
     def format_persisted_output(self) -> str:
-        """The part of a result that stands in for an output too long to show."""
+        """Format the part of a result that replaces output too long to show."""
         try:
             kept = self.artifact_path.stat().st_size
         except OSError:
@@ -366,7 +367,7 @@ def format_exit_status(end: CommandExit) -> str:
 
 
 def _describe_likely_signal(code: int) -> str:
-    """Shells report a program that a signal ended as 128 and the signal's number."""
+    """Describe the likely signal: shells report 128 plus its number."""
     try:
         return f" (128 + {code - 128}: perhaps {signal.Signals(code - 128).name})"
     except ValueError:
@@ -410,7 +411,8 @@ _MAX_NOTED_CHARS = 200
 
 
 def find_hidden_paths(output: str, terminal: Terminal) -> list[str]:
-    """Paths that the output calls missing, which are there but not for sandboxed commands."""
+    """Find paths that the output calls missing although they exist, hidden from sandboxed
+    commands."""
     lines = (line for line in output.splitlines() if _MISSING_FILE_RE.search(line))
     named = dict.fromkeys(path for line in lines for path in _ABSOLUTE_PATH_RE.findall(line))
     return [path for path in list(named)[:_MAX_CHECKED_PATHS] if terminal.is_hidden(Path(path))]
@@ -426,8 +428,8 @@ def _render_hidden_paths(paths: Sequence[str]) -> str:
 
 
 def find_foreign_paths(output: str, cwd: Path, root: Path) -> list[str]:
-    """Paths of the workspace that the output calls forbidden and that belong to another user; for
-    one that does not exist, its directory."""
+    """Find workspace paths that the output calls forbidden and that belong to another user; for a
+    missing one, its directory."""
     lines = (line for line in output.splitlines() if _FORBIDDEN_RE.search(line))
     names = (name for line in lines for name in _PATH_RE.findall(line))
     named = dict.fromkeys(Path(os.path.normpath(cwd / name)) for name in names)
@@ -454,8 +456,8 @@ def add_sandbox_note(
     *,
     is_known: bool = False,
 ) -> Outcome:
-    """A failure that looks like a barrier of the sandbox, with what the sandbox bars; if that
-    `is_known`, only with the line that shows it."""
+    """Describe what the sandbox forbids, for a failure that looks like it; if that `is_known`, only
+    with the line that shows it."""
     level = SandboxLevel.NONE if report is None else report.level
     has_no_sockets = level is SandboxLevel.LANDLOCK and network == "off"
     if has_no_sockets and _REFUSED_SOCKET_RE.search(outcome.text):

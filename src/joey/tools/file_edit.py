@@ -1,9 +1,9 @@
 """Files under edit, for all editing tools: find, refuse (hidden, binary), load, diff, save, report.
 
-The bytes that an edit was made from are kept until it is carried out. If the file has changed by
-then, nothing is written: the user approved a change of that file. Each write is noted in the task's
-memory, and the result says so when the file had been changed otherwise before. It also lists the
-diagnostics that the edit introduced.
+The original bytes of an edit are kept until it is applied. If the file has changed by then, nothing
+is written: the user approved a change of the original. Each write is recorded in the task, and the
+result says so if the file had been changed by others before. It also lists the diagnostics that the
+edit introduced.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ class OriginalFile(Struct, frozen=True):
 
     @property
     def has_bom(self) -> bool:
-        """It begins with a byte order mark, which is not part of its text."""
+        """Whether it begins with a byte order mark, which is not part of its text."""
         encoding = detect_encoding(self.data or b"")
         return encoding is not None and bool(encoding.byte_order_mark)
 
     @property
     def text(self) -> str:
-        """Without a byte order mark; empty when it is binary. Bytes that are not what the encoding
-        says survive the way there and back."""
+        """The text without a byte order mark; empty if it is binary. Bytes that are invalid in the
+        encoding survive a round trip."""
         data = self.data or b""
         encoding = detect_encoding(data)
         return encoding.decode(data) if encoding is not None else ""
 
     def encode(self, text: str) -> bytes:
-        """A new text as bytes, in the encoding and with the byte order mark that the file had.
-        Raises ToolError: it has characters that cannot be written."""
+        """Encode a new text in the file's encoding, with its byte order mark. Raises ToolError if
+        characters cannot be encoded."""
         encoding = detect_encoding(self.data or b"") or UTF_8
         try:
             return encoding.encode(text)
@@ -86,17 +86,17 @@ class OriginalFile(Struct, frozen=True):
 
 
 async def load_original(ctx: ToolContext, path: ResolvedPath) -> OriginalFile:
-    """The file that is about to be changed. What is found out outside of the workspace is for the
-    user alone until the call is allowed, be it only that there is such a file: the caller must keep
-    the error until then. Raises ToolError: it is a directory, or cannot be read."""
+    """Load a file that is about to be changed. Outside of the workspace, errors are only for the
+    user until the call is allowed, since even a file's existence is private: the caller must hold
+    the error until then. Raises ToolError if it is a directory, or cannot be read."""
     data, stamp = await _read_with_stamp(ctx, path)
     is_stale = data is not None and ctx.read_tracker.is_stale(path, stamp, data)
     return OriginalFile(path, data, is_stale)
 
 
 async def require_editable_text(ctx: ToolContext, original: OriginalFile, tool: str) -> str:
-    """The text of a file that is there to be edited. Raises ToolError: there is no such file, or it
-    is not text."""
+    """Return the text of an existing file. Raises ToolError if there is no such file, or it is not
+    text."""
     path = original.resolved_path
     if not original.exists:
         near = await suggest_paths(ctx, path)
@@ -111,7 +111,8 @@ async def require_editable_text(ctx: ToolContext, original: OriginalFile, tool: 
 
 
 async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
-    """Raises ToolError: the file is no longer the one that the edit was made from."""
+    """Check that the file has not changed. Raises ToolError if it is no longer the one that the
+    edit was based on."""
     if (await _read_with_stamp(ctx, original.resolved_path))[0] != original.data:
         raise ToolError(
             f"{original.resolved_path.display_path} was changed by the user or by a command after"
@@ -123,7 +124,7 @@ async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
 async def save_file(
     ctx: ToolContext, original: OriginalFile, data: bytes, mode_source: ResolvedPath | None = None
 ) -> tuple[Diagnostic, ...]:
-    """Write the file, unless it is no longer the one that the edit was made from.
+    """Write the file, unless it is no longer the one that the edit was based on.
 
     A new file may take over the mode of another one that it is `mode_source`.
 
@@ -135,7 +136,7 @@ async def save_file(
     await ctx.files.write(path, data, mode_source)
     (kind,) = await ctx.files.stat_all([path])
     if original.is_stale:
-        # The model has not seen the rest of it, and shall not overwrite it as if it had.
+        # The model has not seen the rest of it, and must not overwrite it as if it had.
         ctx.read_tracker.record_change_reported(path, kind.stamp)
     else:
         ctx.read_tracker.record_seen(path, kind.stamp, data)
@@ -143,14 +144,14 @@ async def save_file(
 
 
 async def remove_file(ctx: ToolContext, original: OriginalFile) -> None:
-    """Delete the file, unless it is no longer the one that was to be deleted."""
+    """Delete the file, unless it has changed meanwhile."""
     await check_unchanged(ctx, original)
     await ctx.files.remove(original.resolved_path)
     ctx.read_tracker.discard(original.resolved_path)
 
 
 async def build_patch(original: OriginalFile, text: str) -> UnifiedDiff:
-    """The change as it is shown to people."""
+    """Build the change as shown to users."""
     old = original.text
     if original.exists:
         patch = await run_in_thread_if_large(
@@ -172,12 +173,12 @@ async def build_patch(original: OriginalFile, text: str) -> UnifiedDiff:
 
 
 def replace_surrogates(text: str) -> str:
-    """A text that can be sent: halves of surrogate pairs stand for bytes that are no text."""
+    """Return a text that can be sent: lone surrogates stand for bytes that are not text."""
     return _SURROGATES_RE.sub("\ufffd", text)
 
 
 async def run_in_thread_if_large(size: int, work: Callable[[], ResultT]) -> ResultT:
-    """Work on a text, in a thread when the text is so long that others would wait."""
+    """Run a function on a text, in a thread if the text is so long that it would block."""
     return work() if size <= _MAX_CHARS_WITHOUT_THREAD else await asyncio.to_thread(work)
 
 
@@ -188,7 +189,7 @@ def apply_or_unescape(
     failure: type[object],
     model: ModelInfo,
 ) -> ResultT:
-    """Apply an edit as written; if it fails, without the entities that some models put in."""
+    """Apply an edit as written; if that fails, with the entities decoded that some models add."""
     outcome = apply(given)
     if not isinstance(outcome, failure) or "claude" in model.id.lower():
         return outcome
@@ -198,7 +199,7 @@ def apply_or_unescape(
 
 
 def format_failed_parts(parts: Sequence[EditFailure], more: str, *, quoted: bool) -> str:
-    """Why parts of an edit failed. A file outside of the workspace is not quoted."""
+    """Format why parts of an edit failed. A file outside of the workspace is not quoted."""
     texts = [
         f"{part.summary}\n\n{part.evidence}" if quoted and part.evidence else part.summary
         for part in parts
@@ -208,7 +209,7 @@ def format_failed_parts(parts: Sequence[EditFailure], more: str, *, quoted: bool
 
 
 def build_edit_row_fields(path: ResolvedPath, patch: UnifiedDiff) -> dict[str, Any]:
-    """The part of a row that all edits have."""
+    """Build the fields that the rows of all edits have."""
     return {
         "path": path.display_path,
         "content": patch.text,
@@ -219,7 +220,7 @@ def build_edit_row_fields(path: ResolvedPath, patch: UnifiedDiff) -> dict[str, A
 
 
 class FilePreview(Struct, frozen=True):
-    """A file as the user who decides about its change sees it."""
+    """A file as shown to the user who approves its change."""
 
     resolved_path: ResolvedPath
     patch: UnifiedDiff
@@ -229,7 +230,8 @@ class FilePreview(Struct, frozen=True):
 
 
 def build_edit_preview(files: Sequence[FilePreview]) -> dict[str, Any]:
-    """The fields `claims`, `row`, `path` and `diff` of a prepared call that changes these files."""
+    """Build the fields `claims`, `row`, `path` and `diff` of a prepared call that changes these
+    files."""
     claims = tuple(Claim(Access.WRITE, path=file.resolved_path) for file in files)
     if len(files) == 1:
         path, patch = files[0].resolved_path, files[0].patch
@@ -272,8 +274,8 @@ def format_write_result(
     *,
     is_replaced: bool = False,
 ) -> str:
-    """The result for the model: the lines that were written, and how they differ from its call.
-    `problems` are those that the change has brought; `notes` say how else it differs."""
+    """Format the result for the model: the written lines, and how they differ from its call.
+    `problems` are those that the change introduced; `notes` say how else it differs."""
     path, lines = original.resolved_path.path_as_given, format_changed_lines(patch.changed_lines)
     if is_replaced and original.exists and not original.is_binary:
         old_count = len(split_lines(original.text))
@@ -304,7 +306,7 @@ async def _read_with_stamp(ctx: ToolContext, path: ResolvedPath) -> tuple[bytes 
 
 
 async def get_diagnostics(ctx: ToolContext, path: ResolvedPath) -> Sequence[Diagnostic]:
-    """What the checkers say about a file now; nothing where nobody wants to know."""
+    """Return the current diagnostics of a file; empty if they are not wanted."""
     problems = ctx.capabilities.diagnostics
     if problems is None or not path.is_inside or not ctx.settings.include_diagnostic_messages:
         return ()
@@ -312,7 +314,7 @@ async def get_diagnostics(ctx: ToolContext, path: ResolvedPath) -> Sequence[Diag
 
 
 def format_new_errors(errors: Sequence[Diagnostic], settings: Settings) -> str:
-    """As the model reads them; empty when there are none."""
+    """Format new errors for the model; empty if there are none."""
     if not errors:
         return ""
     most = settings.max_diagnostic_messages
@@ -326,15 +328,15 @@ _MAX_FRAGMENT_CHARS = 500
 
 
 def compute_similarity(one: str, other: str) -> float:
-    """From 0 to 1."""
-    # Imported on need: only an edit that does not fit is compared like this.
+    """Compute a similarity from 0 to 1."""
+    # Imported late: only an edit that does not match is compared like this.
     from rapidfuzz.distance import Levenshtein
 
     return Levenshtein.normalized_similarity(one, other)
 
 
 def compute_fragment_similarity(one: str, other: str) -> float:
-    """The same for a text that may be a part of a line: the part that is most like it counts."""
+    """Compute the similarity with the most similar part of a line."""
     if len(one) >= len(other) or len(one) > _MAX_FRAGMENT_CHARS:
         return compute_similarity(one, other)
     from rapidfuzz import fuzz

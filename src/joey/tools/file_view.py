@@ -1,9 +1,9 @@
 """Reading files for the model: lines, ranges, blocks, documents and images, within a budget.
 
-The files of one call share a budget of text and one of images. Of a text the model gets its first
-lines, ranges of lines, or the block around one line. That block is found by indentation alone, in
-any language: from the line it grows up and down in turn, as long as lines are indented at least as
-far as requested. A blank line belongs to the lines above it.
+The files of one call share a budget of text and one of images. The model gets the first lines of a
+text, ranges of lines, or the block around one line. That block is found by indentation only, in any
+language: it grows up and down in turn, as long as lines are indented at least as far as requested.
+A blank line belongs to the lines above it.
 
 `render_views` writes the views as sections in native tasks and as `<file>` elements in XML ones.
 """
@@ -82,7 +82,7 @@ _CONTROL_BYTES = frozenset(range(0x20)) - frozenset(b"\t\n\v\f\r\x1b")
 
 
 class FileViewer:
-    """Looks at the files of one call, which share a budget of text and one of images."""
+    """Reads the files of one call, which share a budget of text and one of images."""
 
     def __init__(self, ctx: ToolContext) -> None:
         self._ctx = ctx
@@ -90,7 +90,7 @@ class FileViewer:
         self._image_budget = ImageBudget(ctx.settings)
 
     async def view(self, wanted: FileReadRequest, path: ResolvedPath) -> FileView:
-        """Never fails: what is wrong with a file is in its entry."""
+        """View a file. Never fails: a problem with a file is in its entry."""
         try:
             return await self._view_file(wanted, path)
         except _NoRoomError as error:
@@ -148,7 +148,7 @@ class FileViewer:
         return structs.replace(entry, definitions=await self._list_definitions(path, shown))
 
     async def _view_utf_16(self, wanted: FileReadRequest, path: ResolvedPath) -> FileView:
-        """Text in UTF-16, as some editors of Windows write it."""
+        """View UTF-16 text, as some editors on Windows write it."""
         data = await self._ctx.files.read(path, _MAX_UTF_16_BYTES + 1)
         if len(data) > _MAX_UTF_16_BYTES:
             raise ToolError(f"{wanted.path} is in UTF-16 and larger than 8 MB, so it is not read.")
@@ -157,7 +157,7 @@ class FileViewer:
         return await self._text_viewer.view(wanted, lambda: LineReader(source), most)
 
     async def _list_definitions(self, path: ResolvedPath, shown: int | None) -> str | None:
-        """What the file defines, in the lines that are shown if there are any."""
+        """List the definitions of a file, in the shown lines if there are any."""
         outlines = self._ctx.capabilities.outlines
         name = path.path.name
         if outlines is None or not outlines.supports(name):
@@ -234,7 +234,7 @@ ReaderFactory = Callable[[], LineReader]
 
 
 class TextViewer:
-    """Shows texts within one budget, that of a call."""
+    """Shows texts within the budget of one call."""
 
     def __init__(self, model: ModelInfo, protocol: ToolProtocol) -> None:
         self._range_parameter = "line_ranges" if protocol is ToolProtocol.NATIVE else "line_range"
@@ -244,8 +244,8 @@ class TextViewer:
     async def view(
         self, wanted: FileReadRequest, start: ReaderFactory, max_lines: int = DEFAULT_MAX_LINES
     ) -> FileView:
-        """What is asked for; `max_lines` lines if nothing is said about lines. Raises ToolError:
-        there are no such lines, or there is no room left for them."""
+        """View a text as requested; by default `max_lines` lines. Raises ToolError if there are no
+        such lines, or no budget is left for them."""
         if wanted.block is not None:
             return await self._view_block(wanted.path, wanted.block, start)
         if wanted.ranges:
@@ -321,7 +321,8 @@ class TextViewer:
         return FileView(wanted.path, passages, note=await _build_range_note(wanted, found, reader))
 
     async def _view_block(self, path: str, block: BlockRequest, start: ReaderFactory) -> FileView:
-        """As many lines before and after the anchor are looked at as may be shown."""
+        """View a block; as many lines before and after the anchor are considered as may be
+        shown."""
         from joey.tools.multiline_strings import MultilineStringScanner
 
         self._check_budget()
@@ -364,7 +365,7 @@ class TextViewer:
         return FileView(path, (_build_excerpt(lines),), note=note)
 
     def try_reserve(self, text: str) -> bool:
-        """Whether more text can be shown beside the lines; then it takes its room."""
+        """Reserve budget for more text besides the lines; False if there is not enough."""
         size = len(text.encode(errors="replace"))
         if size > self._remaining_bytes:
             return False
@@ -392,12 +393,12 @@ def _describe_shortened_lines(numbers: Sequence[int]) -> str:
 
 
 def _compute_size(lines: LineBatch) -> int:
-    """Bytes, with what the numbers in front of the lines take."""
+    """Compute the size in bytes, line numbers included."""
     return len("".join(lines.lines).encode(errors="replace")) + LINE_NUMBER_BYTES * len(lines.lines)
 
 
 def _truncate_lines(lines: LineBatch, budget: int) -> LineBatch:
-    """The first of the lines, as many as fit."""
+    """Truncate lines to those that fit."""
     while lines.lines and _compute_size(lines) > budget:
         lines = structs.replace(
             lines, lines=lines.lines[: len(lines.lines) // 2], is_truncated=True

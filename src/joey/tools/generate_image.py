@@ -121,8 +121,7 @@ def _decode_image_uri(uri: str) -> tuple[str, bytes]:
 
 
 async def _add_missing_suffix(format: str, target: ResolvedPath, ctx: ToolContext) -> ResolvedPath:
-    """The place that was approved; a name without an ending gets the image's own, where that
-    replaces nothing that nobody was asked about."""
+    """Add the image's suffix to an approved name without one, if that replaces no other file."""
     if PurePath(target.path_as_given).suffix:
         return target
     named = ctx.files.resolve(f"{target.path_as_given}{_SUFFIX_BY_FORMAT[format]}")

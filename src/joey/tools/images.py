@@ -1,4 +1,4 @@
-"""Images that a model may see: their names, and how many and how large one call may show."""
+"""Images that a model may see: their names, and limits on number and size per call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BYTES_PER_MEGABYTE = 1024 * 1024
 
 
 class ImageBudget:
-    """How much of a call's images may still be shown."""
+    """The remaining budget for images of a call."""
 
     def __init__(self, settings: Settings) -> None:
         self._max_image_bytes = settings.max_image_file_size * _BYTES_PER_MEGABYTE
@@ -24,7 +24,7 @@ class ImageBudget:
         self._used_bytes = 0
 
     def explain_refusal(self, size: int) -> str | None:
-        """Why an image of this size is not shown, if it is not."""
+        """Explain why an image of this size is not shown, if so."""
         if size > self._max_image_bytes:
             return (
                 f"Image file is too large ({_format_megabytes(size)}); the limit is"

@@ -1,6 +1,6 @@
 """The `insert_content` tool: inserts lines into a file.
 
-Kept for models and histories that know it; never offered.
+Supported for models and histories that use it; never offered.
 """
 
 from __future__ import annotations

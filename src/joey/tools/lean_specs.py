@@ -1,6 +1,6 @@
 """Short forms of the most useful tools, for models with a small context window.
 
-They name the parameters that matter; everything else that a tool takes is still understood.
+They describe the important parameters; all others are still accepted.
 """
 
 from __future__ import annotations

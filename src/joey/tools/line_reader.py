@@ -73,17 +73,17 @@ class LineReader:
         """The number of the next line."""
 
     async def peek(self, size: int) -> bytes:
-        """The beginning of the file, to see what it is; only before anything was read."""
+        """Return the beginning of the file, to detect its type; only before anything was read."""
         await self._fill_buffer()
         return self._buffer[:size]
 
     @property
     def full_content(self) -> bytes | None:
-        """The whole file if one read was enough for it; only before any line was taken."""
+        """Return the whole file if one read was enough for it; only before any line was read."""
         return self._buffer if self._is_at_end and len(self._buffer) == self._offset else None
 
     async def skip_to(self, line: int) -> bool:
-        """Go on to a line; False when the file ends before it. Raises ToolError: it is too far
+        """Skip to a line; False if the file ends before it. Raises ToolError if it is too far
         away."""
         while True:
             ends = self._buffer.count(b"\n")
@@ -105,7 +105,7 @@ class LineReader:
     async def read_lines(
         self, count: int, budget: int, max_line_chars: int | None = None
     ) -> LineBatch:
-        """The next lines, at most `count` and at most about `budget` bytes; each shortened to
+        """Read the next lines, at most `count` and about `budget` bytes; each shortened to
         `max_line_chars`."""
         first = self.next_line
         taken: list[str] = []
@@ -154,7 +154,7 @@ class LineReader:
         )
 
     async def _skip_rest_of_line(self) -> None:
-        """Go to the end of a line that has no end in the buffer, or to where it is too far away."""
+        """Skip to the end of a line that exceeds the buffer, or as far as allowed."""
         while not self._is_at_end and b"\n" not in self._buffer:
             if self._offset >= _MAX_COUNTED_BYTES:
                 self._is_at_end = True
@@ -168,7 +168,7 @@ class LineReader:
         return bool(self._buffer)
 
     async def count_lines(self) -> int | None:
-        """How many lines the file has, read to its end; None when that would take too long."""
+        """Count the lines of the file by reading to its end; None if that would take too long."""
         last = b""
         while True:
             self.next_line += self._buffer.count(b"\n")
@@ -209,7 +209,7 @@ _OPENING_LINES = ("{", "where")
 
 
 class BlockRequest(Struct, frozen=True, kw_only=True):
-    """What is wanted around a line."""
+    """The requested block around a line."""
 
     anchor_line: int
     max_levels: int | None = None
@@ -223,7 +223,7 @@ class BlockRequest(Struct, frozen=True, kw_only=True):
 
 
 class _ScanDirection(Struct):
-    """One of the two directions, and how far it has come."""
+    """One of the two directions, and how far it has got."""
 
     index: int
     step: int
@@ -238,15 +238,15 @@ def find_block(
     wanted: BlockRequest,
     string_lines: Collection[int] = frozenset(),
 ) -> tuple[int, int]:
-    """The first and the last index of the block that has `lines[anchor]` in it. `string_lines` are
-    the indexes of lines that begin inside a string: they belong to the line where it begins."""
+    """Find the first and the last index of the block with `lines[anchor]`. `string_lines` are the
+    indices of lines that begin inside a string: they belong to the line where it begins."""
     lines = ["" if index in string_lines else line for index, line in enumerate(lines)]
     levels = [
         level + (index in string_lines) for index, level in enumerate(_compute_indent_levels(lines))
     ]
     if wanted.max_levels is None:
         while anchor < len(lines) - 1 and lines[anchor].lstrip().startswith(_HEADER_PREFIXES):
-            anchor += 1  # a decorator or a comment belongs to what is below it
+            anchor += 1  # a decorator or a comment belongs to the lines below it
         least = _find_definition_level(lines, levels, anchor)
     else:
         least = max(0, levels[anchor] - wanted.max_levels) if wanted.max_levels else 0
@@ -271,7 +271,7 @@ def find_block(
 
 
 def _find_definition_level(lines: Sequence[str], levels: Sequence[int], anchor: int) -> int:
-    """The level of the innermost function or class around a line; 0 where there is none."""
+    """Find the level of the innermost function or class around a line; 0 if there is none."""
     level = levels[anchor] + 1
     for index in range(anchor, -1, -1):
         line = lines[index].strip()[:_MAX_DEFINITION_CHARS]
@@ -313,8 +313,8 @@ def _continues_block(line: str) -> bool:
 
 
 def _compute_indent_levels(lines: Sequence[str]) -> list[int]:
-    """The level of each line, by the step that is most frequent; blank lines have that of the line
-    above. Comments and blank lines before code that is further in belong to it."""
+    """Compute the level of each line, by the most frequent step; blank lines have that of the line
+    above. Comments and blank lines before deeper code belong to it."""
     columns: list[int] = []
     for line in lines:
         text = line.lstrip(" \t")

@@ -1,6 +1,6 @@
 """The `list_code_definition_names` tool: lists the definitions in a file or a directory.
 
-`format_definitions` is also how other parts show the model what a file defines.
+Other modules use `format_definitions` too.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ async def _list_directory_definitions(
 async def _resolve_direct_file(
     directory: ResolvedPath, entry: str, ctx: ToolContext
 ) -> ResolvedPath | None:
-    """A file of the folder itself: links may lead to where nobody allowed to look."""
+    """Resolve a file in the directory itself: links may lead to files that no user has allowed to
+    read."""
     try:
         file = ctx.files.resolve(str(directory.path / entry))
     except ToolError:
@@ -119,7 +120,7 @@ async def _resolve_direct_file(
 async def _list_definitions_or_error(
     file: ResolvedPath, outlines: Outlines, ctx: ToolContext, turns: asyncio.Semaphore
 ) -> str | None:
-    """What one of several files defines; one that is broken does not spoil the others."""
+    """List the definitions of one of several files; an error in one does not affect the others."""
     name = file.path.name
     try:
         async with turns:
@@ -136,7 +137,7 @@ _MAX_DEFINITIONS = 500
 async def parse_definitions(
     path: ResolvedPath, outlines: Outlines, files: Files
 ) -> Sequence[Definition]:
-    """Raises ToolError when the file cannot be read or parsed."""
+    """Parse definitions. Raises ToolError if the file cannot be read or parsed."""
     data = await files.read(path, MAX_SOURCE_BYTES + 1)
     if len(data) > MAX_SOURCE_BYTES:
         raise ToolError(f"it is larger than {MAX_SOURCE_BYTES // 2**20} MB.")
@@ -144,7 +145,8 @@ async def parse_definitions(
 
 
 def format_definitions(name: str, definitions: Sequence[Definition]) -> str:
-    """`# name`, then `first--last | how it begins` for each, outer ones if there are too many."""
+    """Format `# name`, then `first--last | first line` for each; only outer ones if there are too
+    many."""
     lines = [f"# {name}"]
     lines += [
         f"{item.start_line}--{item.end_line} | {item.first_line}"

@@ -51,7 +51,7 @@ class ListFiles(LookupTool[ListFilesParams]):
 
 
 def _mark_protected(entry: str, path: ResolvedPath, ctx: ToolContext) -> str:
-    """An entry with a shield when writing to it always needs a user."""
+    """Mark an entry with a shield if writing to it always needs approval."""
     try:
         protected = ctx.files.resolve(str(path.path / entry)).is_protected
     except ToolError:  # a link to a name that cannot be used

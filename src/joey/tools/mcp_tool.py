@@ -1,7 +1,7 @@
 """Tools of MCP servers offered under their own names; lookup, claim and run of any MCP call.
 
-A call needs a known server, a known tool and an object of arguments; otherwise the model is told
-which there are (`prepare_call`, also used by `use_mcp_tool`).
+A call needs a known server, a known tool and an object of arguments; otherwise the model gets a
+list of the known ones (`prepare_call`, also used by `use_mcp_tool`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class McpServerTool(ExternalTool[PreparedMcpCall]):
 
 
 def iter_server_tools(servers: Sequence[McpServer]) -> Iterator[McpServerTool]:
-    """One for each tool that is offered; of two that get the same name, the first."""
+    """Iterate over one tool for each that is offered; of two with the same name, the first."""
     taken: set[str] = set()
     for server in servers:
         for tool in server.enabled_tools:
@@ -94,14 +94,14 @@ ToolSignature = tuple[str, dict[str, Any]]
 
 
 def require_mcp(ctx: ToolContext) -> Mcp:
-    """Raises ToolError."""
+    """Return the MCP port. Raises ToolError if there is none."""
     if ctx.capabilities.mcp is None:
         raise ToolError(_MCP_DISABLED_MESSAGE)
     return ctx.capabilities.mcp
 
 
 async def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext) -> PreparedMcpCall:
-    """Raises ToolError."""
+    """Prepare a call. Raises ToolError."""
     mcp = require_mcp(ctx)
     # Models send the object itself, its JSON, or nothing when there is nothing to say.
     given = arguments
@@ -141,7 +141,8 @@ async def prepare_call(server: str, tool: str, arguments: Any, ctx: ToolContext)
 async def _check_arguments(
     tool: McpTool, server: McpServer, arguments: dict[str, Any], ctx: ToolContext
 ) -> None:
-    """Raises ToolError: they do not fit the server's schema; the text names the places."""
+    """Check arguments. Raises ToolError, which names the places that do not fit the server's
+    schema."""
     validator = ctx.capabilities.schema_validator
     if validator is None or plainly_fits(tool.schema, arguments):
         return
@@ -175,7 +176,7 @@ async def run_call(prepared: PreparedMcpCall, ctx: ToolContext) -> Outcome:
 
 
 def _check_tool_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
-    """A user may have thought about it for long. Raises ToolError."""
+    """Check that the tool has not changed while the user was deciding. Raises ToolError."""
     for server in require_mcp(ctx).servers:
         for tool in server.enabled_tools if server.name == prepared.server_name else ():
             signature = (tool.description, tool.schema)
@@ -187,8 +188,8 @@ def _check_tool_unchanged(prepared: PreparedMcpCall, ctx: ToolContext) -> None:
 
 
 def find_server(name: str, servers: Sequence[McpServer]) -> McpServer:
-    """By its name, by what is left of it in the names of tools, then with `-` and `_` confused.
-    Raises ToolErrorWithReply: there is none; the text lists those there are."""
+    """Find a server by its name, by its form in names of tools, then with `-` and `_` confused.
+    Raises ToolErrorWithReply, which lists the known servers."""
     if found := _find_by_name(name, servers):
         return found
     known = [server.name for server in servers]

@@ -1,6 +1,6 @@
 """Lines that begin inside a string of several lines, whose indentation says nothing about code.
 
-A separate module because it reads code of many languages, and `line_reader` that of none.
+A separate module because it parses many languages, and `line_reader` none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOKENS_BY_SUFFIXES = {
 
 
 class MultilineStringScanner:
-    """Is fed the lines of a file from its beginning on."""
+    """Reads the lines of a file from its beginning on."""
 
     def __init__(self, name: str) -> None:
         matches = (
@@ -48,7 +48,7 @@ class MultilineStringScanner:
         return self._token_re is not None
 
     def feed(self, line: str) -> bool:
-        """Whether the line begins inside a string."""
+        """Read a line; return whether it begins inside a string."""
         is_inside = self._end_re is not None
         at = 0
         while self._token_re is not None:
@@ -68,7 +68,7 @@ class MultilineStringScanner:
 
 
 def _build_end_pattern(token: re.Match[str]) -> re.Pattern[str] | None:
-    """What ends the string that a token opens; None for a token that opens none."""
+    """Build the pattern for the end of a string opened by a token; None if it opens none."""
     groups = token.groupdict()
     if word := groups.get("word"):
         return re.compile(rf"\s*{word}\b")

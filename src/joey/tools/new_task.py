@@ -62,7 +62,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedToolCall]):
         return _build_specs(self)[0]
 
     def select_spec(self, context: AvailabilityContext) -> ToolSpec:
-        """Worktrees are offered where there is a repository."""
+        """Select the specification: worktrees are offered only in a repository."""
         return _build_specs(self)[0 if context.capabilities.worktrees is None else 1]
 
     async def prepare(self, params: NewTaskParams, ctx: ToolContext) -> PreparedToolCall:
@@ -101,7 +101,7 @@ class NewTaskTool(Tool[NewTaskParams, PreparedToolCall]):
 
 @cache
 def _build_specs(tool: NewTaskTool) -> tuple[ToolSpec, ToolSpec]:
-    """Without worktrees, and with them."""
+    """Build the specifications without and with worktrees."""
     shared, apart = tool.description, f"{tool.description}\n\n{_WORKTREE_DESCRIPTION}"
     return (
         ToolSpec(tool.name, shared, build_native_schema(SharedWorkspaceTaskParams), tool.strict),

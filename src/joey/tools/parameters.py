@@ -4,9 +4,9 @@ The JSON schema of the parameters has the strict form that providers can enforce
 listed as required and nothing else is allowed; a parameter with a default may be null instead.
 Descriptions come from `msgspec.Meta`.
 
-Models send numbers as strings, lists as JSON in a string, a text in a list of its own, and the XML
-protocol sends nothing but strings. An unambiguous value is converted. Objects and numbers are never
-paths or commands; where a whole text is asked for, its JSON may well be that text.
+Models send numbers as strings, lists as JSON in a string, a string in a list, and the XML protocol
+sends only strings. An unambiguous value is converted. Objects and numbers are never paths or
+commands; where a whole text is required, JSON may be that text.
 """
 
 from __future__ import annotations
@@ -46,10 +46,9 @@ def convert_arguments(
     tool: str,
     aliases: Mapping[str, str] | None = None,
 ) -> StructT:
-    """The parameters of a call. `aliases` gives other names of parameters: `{old: real}`. Unknown
-    arguments are passed over; null, also as a string, and the placeholder of a usage stand for the
-    default. Raises ArgumentError: a value is missing (then it has the `parameter`), or cannot be
-    understood."""
+    """Convert the arguments of a call. `aliases` maps other names of parameters: `{old: real}`.
+    Unknown arguments are ignored; null, also as a string, and the placeholder of a usage mean the
+    default. Raises ArgumentError if a value is missing (then it has the `parameter`) or invalid."""
     given = {name: value for name, value in arguments.items() if value is not None}
     for alias, name in (aliases or {}).items():
         if alias in given and name not in given:
@@ -73,14 +72,14 @@ def build_missing_parameter_error(tool: str, parameter: str) -> ArgumentError:
 
 
 def require_texts(params: Struct, names: Iterable[str], tool: str) -> None:
-    """Raises ArgumentError: one of these parameters is blank."""
+    """Check parameters. Raises ArgumentError if one of these is blank."""
     for name in names:
         if not getattr(params, name).strip():
             raise build_missing_parameter_error(tool, name)
 
 
 def list_required_parameters(kind: type[Struct]) -> list[str]:
-    """Quicker than by the fields, whose types have to be evaluated."""
+    """List required parameters, faster than by the fields, whose types must be evaluated."""
     names, defaults = kind.__struct_encode_fields__, kind.__struct_defaults__
     values = [msgspec.NODEFAULT] * (len(names) - len(defaults)) + [*defaults]
     return [name for name, value in zip(names, values, strict=True) if value is msgspec.NODEFAULT]
@@ -92,7 +91,7 @@ def get_fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
 
 
 def is_null_spelling(value: Any, parameter: str = "") -> bool:
-    """Whether a string stands for no value: `null`, `(optional)`, `cwd here (optional)`."""
+    """Whether a string means no value: `null`, `(optional)`, `cwd here (optional)`."""
     if not isinstance(value, str):
         return False
     text = value.strip().lower()
@@ -119,7 +118,7 @@ def _set_converted_field(values: dict[str, Any], field: FieldInfo, value: Any, t
 def build_wrong_kind_error(
     tool: str, parameter: str, kind: Any, value: Any, place: str = ""
 ) -> ArgumentError:
-    """`place` is where inside of the value the mistake is."""
+    """Build an error about the type of a value; `place` is the position inside of it."""
     where = f" (wrong at {place})" if place else ""
     return ArgumentError(
         f"The parameter '{parameter}' of {tool} has a value of the wrong kind: it must be"
@@ -128,7 +127,7 @@ def build_wrong_kind_error(
 
 
 def _describe_type(kind: Any) -> str:
-    """What a value must be, in words."""
+    """Describe the expected type of a value."""
     parts = [part for part in get_args(kind) if part is not types.NoneType]
     match get_origin(kind):
         case typing.Literal:
@@ -148,7 +147,7 @@ def _quote(value: Any) -> str:
 
 
 def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
-    """What a value may have been meant to be, the most literal first."""
+    """Iterate over possible interpretations of a value, the most literal first."""
     yield value
     match value:
         case str():
@@ -172,7 +171,7 @@ def _iter_interpretations(value: Any, *, is_body: bool) -> Iterator[Any]:
 
 
 def try_decode_json(text: str) -> Any:
-    """What a string holds as JSON, or None."""
+    """Decode a string as JSON; None if it is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -180,7 +179,7 @@ def try_decode_json(text: str) -> Any:
 
 
 def coerce_argument(value: Any, schema: Any) -> Any:
-    """In XML all values are texts; what must be something else is JSON in one."""
+    """Coerce an argument. In XML all values are strings, and other types are JSON in them."""
     kinds = (schema.get("type") if isinstance(schema, dict) else None) or "string"
     if not isinstance(value, str) or kinds == "string" or "string" in kinds:
         return value
@@ -194,7 +193,7 @@ _JSON_TYPE_NAMES: dict[Any, str] = {str: "string", int: "integer", float: "numbe
 
 
 def build_native_schema(params: type[Struct]) -> dict[str, Any]:
-    """The schema of an object with the fields of `params`; the same every time."""
+    """Build the schema of an object with the fields of `params`, cached."""
     properties: dict[str, Any] = {}
     for field in fields(params):
         properties[field.encode_name] = schema = _build_type_schema(field.type)
@@ -209,7 +208,7 @@ def build_native_schema(params: type[Struct]) -> dict[str, Any]:
 
 
 def collect_xml_descriptions(params: type[Struct]) -> dict[str, str]:
-    """The descriptions of parameters that their schema leaves out."""
+    """Collect the descriptions of parameters that their schema leaves out."""
     return {
         field.encode_name: note.description
         for field in get_fields(params)
@@ -230,7 +229,7 @@ def _build_type_schema(kind: Any) -> dict[str, Any]:
         case typing.Literal:
             return {"type": "string", "enum": sorted(parts)}
         case types.UnionType | typing.Union if len(parts) == 2 and types.NoneType in parts:
-            # Other unions would need a schema that not every provider takes.
+            # Other unions would need a schema that not every provider accepts.
             schema = _build_type_schema(parts[0] if parts[1] is types.NoneType else parts[1])
             _allow_null(schema)
             return schema

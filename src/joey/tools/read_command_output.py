@@ -1,4 +1,4 @@
-"""The `read_command_output` tool: kept output of commands, and control of background commands."""
+"""The `read_command_output` tool: stored output of commands, and control of background commands."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _read_range(path: Path, size: int, offset: int, limit: int) -> PreparedOutpu
 
 
 def _count_newlines(file: BinaryIO, stop: int) -> int:
-    """Newlines before the byte `stop`, where the file is left."""
+    """Count the newlines before the byte `stop`, where the file is then positioned."""
     count = 0
     while stop > 0 and (chunk := file.read(min(stop, _CHUNK_BYTES))):
         count += chunk.count(b"\n")

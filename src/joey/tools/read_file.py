@@ -236,7 +236,7 @@ class _IndentationParams(Struct, frozen=True):
 
 
 def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
-    """What a call asks for. Raises ArgumentError: no file is named, or a range makes no sense."""
+    """Parse a request. Raises ArgumentError if no file is named, or a range is invalid."""
     wanted = [
         file
         for key in _WRAPPER_PARAMETERS
@@ -254,7 +254,7 @@ def parse_request(arguments: Mapping[str, Any], tool: str) -> ReadRequest:
 
 
 def _iter_wrapped_files(key: str, given: Any, tool: str) -> Iterator[FileReadRequest]:
-    """The files in a parameter that holds them, in order."""
+    """Iterate over the files in a wrapper parameter, in order."""
     given = _decode_json_string(given)
     if isinstance(given, str) and not _is_markup(given):
         given = [line.strip() for line in given.splitlines()]
@@ -273,12 +273,12 @@ def _iter_wrapped_files(key: str, given: Any, tool: str) -> Iterator[FileReadReq
 
 
 def _is_markup(text: str) -> bool:
-    """Whether a text is XML or JSON, not the name of a file."""
+    """Whether a text is XML or JSON rather than the name of a file."""
     return "<" in text or text.lstrip().startswith(("[", "{"))
 
 
 def _iter_element_files(element: Mapping[str, Any], tool: str) -> Iterator[FileReadRequest]:
-    """What an element with a path, or several, asks for."""
+    """Iterate over the files of an element with one or more paths."""
     given = element.get("path")
     texts = given if isinstance(given, list) else [given]
     if isinstance(given, dict):
@@ -299,7 +299,7 @@ def _iter_element_files(element: Mapping[str, Any], tool: str) -> Iterator[FileR
 
 
 def _parse_line_selection(path: str, element: Mapping[str, Any], tool: str) -> FileReadRequest:
-    """The path with what stands beside it about lines."""
+    """Parse a path with the selection of lines next to it."""
     wanted = convert_arguments(element, _LineSelectionParams, tool)
     around = _parse_indentation(element, tool)
     by_block = wanted.mode is None and around.anchor_line is not None
@@ -322,7 +322,7 @@ def _parse_line_selection(path: str, element: Mapping[str, Any], tool: str) -> F
 
 
 def _parse_indentation(element: Mapping[str, Any], tool: str) -> _IndentationParams:
-    """What stands in a parameter of its own, in whatever form, or beside the path."""
+    """Parse indentation options in a separate parameter, in any form, or next to the path."""
     given = _decode_json_string(element.get(INDENTATION_KEY))
     if isinstance(given, list) and len(given) == 1:
         given = _decode_json_string(given[0])
@@ -356,7 +356,8 @@ def _build_block_request(wanted: _LineSelectionParams, around: _IndentationParam
 
 
 def _iter_ranges(value: Any) -> Iterator[LineRange]:
-    """Ranges as `[a, b]`, `{start, end}` or `a-b`, one or several; what is none is passed over."""
+    """Iterate over ranges as `[a, b]`, `{start, end}` or `a-b`, one or several; others are
+    ignored."""
     single = _parse_pair(value) is not None or not isinstance(value, list)
     for item in [value] if single else value:
         if isinstance(item, str):
@@ -385,7 +386,7 @@ def _parse_integer(value: Any) -> int | None:
 
 
 def _decode_json_string(value: Any) -> Any:
-    """A value that was encoded as JSON once more than needed, as it was meant."""
+    """Decode a value that was encoded as JSON once too often."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value
     decoded = try_decode_json(value)

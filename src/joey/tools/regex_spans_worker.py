@@ -1,7 +1,7 @@
 """The child process of `find_pattern`: a request on stdin, the spans of all matches on stdout.
 
-A separate module because it runs by its path in a process of its own, apart from the package: it
-imports the standard library only.
+A separate module because it is run by its path in a separate process, outside of the package: it
+only imports the standard library.
 """
 
 from __future__ import annotations

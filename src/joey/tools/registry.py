@@ -1,7 +1,7 @@
 """The registry of tools, those of MCP servers too: found by any name, offered by mode, byte-stable.
 
 `ToolSet` adds the tools of MCP servers and the user's custom tools, and finds them under the
-mangled names that models use.
+altered names that models use.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _WRAPPER_PARAMETERS = ("args", "file")
 
 
 class Registry:
-    """Order matters: it is the order in which the model sees the tools."""
+    """The registry. Its order is the order in which the model sees the tools."""
 
     def __init__(self, tools: Iterable[AnyTool]) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -80,8 +80,8 @@ class Registry:
         return tuple(self._tools)
 
     def find(self, name: str, offered: Iterable[ToolSpec] | None = None) -> AnyTool:
-        """The tool that is called `name`, be it by an alias. Raises ToolError: there is none; the
-        text lists those that are offered, or all."""
+        """Find the tool called `name`, which may be an alias. Raises ToolError, which lists the
+        offered tools, or all."""
         tool = self.get(name)
         if tool is None:
             names = self.names if offered is None else [spec.name for spec in offered]
@@ -92,8 +92,8 @@ class Registry:
         return self._by_name.get(name)
 
     def list_specs(self, mode: Mode, context: AvailabilityContext) -> tuple[ToolSpec, ...]:
-        """What the model is offered in this mode: the same tuple for the same tools, so that its
-        bytes can be kept."""
+        """List the specifications for this mode: the same tuple for the same tools, so that its
+        bytes can be cached."""
         granted = {ToolGroup.ALWAYS, *(grant.group for grant in mode.grants)}
         tools = [
             tool
@@ -110,15 +110,15 @@ class Registry:
         return self._spec_cache.setdefault(tuple(map(id, specs)), specs)
 
     def find_xml_usage(self, spec: ToolSpec) -> str | None:
-        """The hand-written example of a call, which belongs to the full form of a tool."""
+        """Find the hand-written example of a call, which belongs to the full form of a tool."""
         tool = self.find(spec.name)
         return tool.xml_usage if spec.strict is tool.strict else None
 
     def build_tool_names(
         self, mode: Mode | None = None, context: AvailabilityContext | None = None
     ) -> ToolNames:
-        """All tools as a parser knows them. Calls that leaked into text count only for tools that
-        are offered in this mode, or do the same as the offered one."""
+        """Build all tools for the parsers. Calls leaked into text count only for tools offered in
+        this mode, or equivalent ones."""
         if mode is None or context is None:
             return ToolNames(tool.describe_to_parser(name) for name, tool in self._by_name.items())
         specs = self.list_specs(mode, context)
@@ -141,9 +141,9 @@ class Registry:
         settings: Settings,
         arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """Refuse a tool that is switched off or not granted by the mode, and paths that the mode
-        may not change. Raises ToolError: naming the tool and the mode, and for a path also what
-        would be allowed."""
+        """Check a call. Raises ToolError for a tool that is switched off or not granted by the
+        mode, and for paths that the mode may not change; the text names the tool and the mode, and
+        for a path also what would be allowed."""
         if _is_disabled(tool, settings):
             said = f'Tool "{tool.name}" is switched off in the settings.'
             reason = Reason(ReasonKind.DISABLED_TOOL, subject=tool.name, rule="disabledTools")
@@ -157,7 +157,7 @@ class Registry:
                 _check_path(tool, mode, grant, path)
 
     def check_claimed_paths(self, tool: AnyTool, mode: Mode, claims: Iterable[Claim]) -> None:
-        """The same for the files that a prepared call will change, links resolved."""
+        """Check the files that a prepared call will change, with links resolved."""
         grant = mode.find_grant(tool.group)
         for claim in claims:
             if grant is not None and claim.access is Access.WRITE and claim.path is not None:
@@ -165,7 +165,7 @@ class Registry:
 
 
 def build_default_tools() -> tuple[AnyTool, ...]:
-    """All tools, in the order in which they are offered."""
+    """Build all tools, in the order in which they are offered."""
     return (
         ReadFile(),
         FetchInstructions(),
@@ -197,7 +197,7 @@ def build_default_tools() -> tuple[AnyTool, ...]:
 
 
 def _select_lean_specs(tools: Iterable[AnyTool]) -> tuple[ToolSpec, ...]:
-    """Of joey's own tools the short forms that there are; those of others as they are."""
+    """Select the short forms of joey's own tools; other tools are unchanged."""
     from joey.tools.lean_specs import LEAN_SPECS  # few models need them
 
     return tuple(
@@ -229,7 +229,7 @@ def _build_mode_reason(mode: Mode, subject: str) -> Reason:
 
 
 def iter_argument_paths(arguments: object) -> Iterator[str]:
-    """Every path that the arguments of a call name, wherever the protocol has put it."""
+    """Iterate over every path in the arguments of a call, in either protocol."""
     pending = [arguments]
     while pending:
         match pending.pop():
@@ -253,7 +253,7 @@ CustomToolInfos = tuple[CustomToolInfo, ...]
 
 
 class ToolSet(Registry):
-    """A registry with the tools of servers and of the user behind its own."""
+    """A registry with tools of servers and the user after its own."""
 
     def __init__(
         self, registry: Registry, servers: McpServers, custom: CustomToolInfos = ()
@@ -268,7 +268,8 @@ class ToolSet(Registry):
             self._by_folded_name.setdefault(fold_tool_name(tool.name) or tool.name, []).append(tool)
 
     def find(self, name: str, offered: Iterable[ToolSpec] | None = None) -> AnyTool:
-        """Also by mangled names: `mcp__server__tool`, `server__tool`, `-` and `_` confused (D2)."""
+        """Find a tool, also by altered names: `mcp__server__tool`, `server__tool`, `-` and `_`
+        confused (decision D2)."""
         if name in self._by_name:
             return self._by_name[name]
         meant = self._by_folded_name.get(fold_tool_name(name) or "", [])
@@ -286,8 +287,8 @@ class _CachedToolSet(NamedTuple):
 
 
 class ToolSetCache:
-    """Toolboxes made so far, so that tasks with the same servers share one. A server that comes and
-    goes changes nothing as long as it brings the same tools."""
+    """Tool sets created so far, shared by tasks with the same servers. A server that disconnects
+    and returns changes nothing as long as its tools are the same."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[int, int, int], _CachedToolSet] = OrderedDict()
@@ -309,7 +310,7 @@ class ToolSetCache:
                 and _build_server_keys(made.servers) == offered
             )
             box = next(same, None) or ToolSet(registry, servers, custom)
-            # Holding on to all of them keeps their numbers from being given to others.
+            # Keeping all of them alive prevents reuse of their ids.
             known = self._entries[key] = _CachedToolSet(registry, servers, custom, box)
             if len(self._entries) > _MAX_CACHED_TOOL_SETS:
                 self._entries.popitem(last=False)
@@ -318,7 +319,7 @@ class ToolSetCache:
 
 
 def _build_server_keys(servers: Sequence[McpServer]) -> list[tuple[object, ...]]:
-    """All that the model is told of them."""
+    """Build the keys of servers from everything that the model is told about them."""
     return [
         (
             server.name,

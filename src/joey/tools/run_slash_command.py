@@ -74,7 +74,7 @@ class RunSlashCommand(Tool[RunSlashCommandParams, PreparedToolCall]):
 
 
 def _find_command(name: str, ctx: ToolContext) -> SlashCommand:
-    """A command of this name, else a skill of this name."""
+    """Find a command of this name, else a skill of this name."""
     customizations = ctx.capabilities.customizations
     known_names: set[str] = set()
     if customizations is not None:

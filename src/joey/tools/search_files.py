@@ -72,7 +72,7 @@ def _count_matches(result: SearchResult) -> int:
 
 
 def _drop_context(result: SearchResult) -> SearchResult:
-    """One hit per file, with the matching lines only."""
+    """Keep one hit per file, with the matching lines only."""
     hits = tuple(
         SearchHit(path, tuple(line for hit in group for line in hit.lines if line[2]))
         for path, group in groupby(result.hits, key=lambda hit: hit.path)
@@ -81,7 +81,7 @@ def _drop_context(result: SearchResult) -> SearchResult:
 
 
 def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
-    """The first hits, as many as one call may return; of the last one, the first lines."""
+    """Return the first hits that one call may return; of the last one, the first lines."""
     kept: list[SearchHit] = []
     for hit in result.hits:
         budget -= len(hit.path.encode()) + _HIT_OVERHEAD_BYTES
@@ -99,7 +99,7 @@ def _truncate_hits(result: SearchResult, budget: int) -> SearchResult:
 
 
 def render_results(result: SearchResult, *, has_context: bool = True) -> str:
-    """`# path`, numbered lines with `>` where they match, `----` between hits of a file."""
+    """Render `# path`, numbered lines with `>` for matches, `----` between hits of a file."""
     count = _count_matches(result)
     lines = f"{count} matching line{'' if count == 1 else 's'}"
     if result.truncated:

@@ -88,6 +88,6 @@ def _find_skill(name: str, ctx: ToolContext) -> Skill:
 
 
 def format_guidance(facts: Mapping[str, str], title: str, text: str) -> str:
-    """Facts without a value are left out."""
+    """Format the guidance; facts without a value are left out."""
     lines = [f"{name}: {value}" for name, value in facts.items() if value]
     return "\n".join([*lines, "", f"--- {title} ---", "", text.strip()])

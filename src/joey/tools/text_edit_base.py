@@ -1,8 +1,8 @@
 """The base class of tools that change a file by quoting a text in it.
 
 They differ in their parameters, in how often the text may occur, and in their error messages;
-`TextEditTool` does the rest. Nothing about a file outside the workspace is told before the call is
-allowed, and its contents are not quoted even then.
+`TextEditTool` does the rest. Nothing about a file outside the workspace is revealed before the call
+is allowed, and its contents are not quoted even then.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _ENTITIES_LABEL = "the escaping of &lt; and &gt;"
 
 
 class TextChange(Struct, frozen=True):
-    """What an edit makes of a file, and what there is to say about it."""
+    """The new text of a file, and notes about the edit."""
 
     text: str
     stripped_parts: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class TextChange(Struct, frozen=True):
 
 
 class NoTextChange(Struct, frozen=True):
-    """There is nothing to do, which is no mistake."""
+    """There is nothing to change, which is not an error."""
 
     reason: str
 
@@ -85,7 +85,7 @@ class PlannedTextChange(Struct, frozen=True):
 
 
 class EditFailureWithheldUntilApproval(Struct, frozen=True):
-    """Why a file outside of the workspace cannot be changed: told once the call is allowed."""
+    """Why a file outside of the workspace cannot be changed, reported only after approval."""
 
     reason: str
 
@@ -106,16 +106,16 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
 
     @abstractmethod
     def get_path(self, params: ParamsT) -> str:
-        """The file that a call wants to change."""
+        """Return the file that a call wants to change."""
 
     @abstractmethod
     async def compute_change(
         self, params: ParamsT, original: OriginalFile, ctx: ToolContext
     ) -> TextChange | NoTextChange:
-        """What the file becomes. Raises ToolError: the edit does not fit."""
+        """Compute the new text. Raises ToolError if the edit does not match."""
 
     def resolve_path(self, params: ParamsT, ctx: ToolContext) -> ResolvedPath:
-        """A place that was named by its absolute path is named as the workspace sees it."""
+        """Resolve a path; an absolute path is shown relative to the workspace."""
         path = resolve_visible_path(ctx, self.get_path(params))
         if path.is_inside and Path(path.path_as_given).is_absolute():
             return resolve_visible_path(ctx, path.display_path)
@@ -177,7 +177,7 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
 
 
 class ReplaceSuccess(Struct, frozen=True):
-    """A text that was found as often as it should be, and replaced."""
+    """A text that occurred as often as expected, and was replaced."""
 
     result: ReplaceResult
     stripped_parts: tuple[str, ...] = ()
@@ -198,7 +198,7 @@ def find_and_replace(
     tolerant: bool = False,
     is_explained: bool = True,
 ) -> ReplaceSuccess | ReplaceFailure:
-    """Replace a text as it is given, else without what models put into it by habit."""
+    """Replace a text as given, else without additions that models tend to make."""
     flat = NormalizedText(text)
     for found_old, found_new, taken_off in _iter_interpretations(old, new, model):
         outcome = replace_text(flat, found_old, found_new, expected=expected, tolerant=tolerant)
@@ -232,7 +232,8 @@ def _iter_interpretations(
 def format_replace_failure(
     missed: ReplaceFailure, name: str, path: ResolvedPath, advice: str
 ) -> str:
-    """Why a text was not replaced that must be there once; `advice` is for one that is often."""
+    """Format why a text that must occur once was not replaced; `advice` is for one that occurs
+    often."""
     if missed.match_count == 0:
         return (
             f"No match found for {name} in {path.display_path}. Copy the text exactly as it is in "
@@ -253,7 +254,7 @@ def refuse_identical(old: str, new: str) -> None:
 
 
 def format_edit_failure(failure: EditFailure, path: ResolvedPath) -> str:
-    """What a failure says. A file outside of the workspace is not quoted."""
+    """Format a failure. A file outside of the workspace is not quoted."""
     if not (path.is_inside and failure.evidence):
         return failure.summary
     return f"{failure.summary}\n\nWhat is there:\n{replace_surrogates(failure.evidence)}"

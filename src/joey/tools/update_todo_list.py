@@ -72,7 +72,7 @@ class UpdateTodoList(Tool[UpdateTodoListParams, PreparedToolCall]):
 
 
 def _to_checklist(given: object) -> object:
-    """A list of steps, which some models send in place of Markdown, as a checklist."""
+    """Convert a list of steps, which some models send instead of Markdown, to a checklist."""
     if given is None:
         return ""
     if isinstance(given, str) and given.lstrip().startswith("["):

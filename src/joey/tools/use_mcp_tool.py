@@ -36,7 +36,7 @@ class UseMcpTool(Tool[UseMcpToolCall, PreparedMcpCall]):
     params: ClassVar[type[Struct]] = UseMcpToolParams
 
     def is_offered(self, context: AvailabilityContext) -> bool:
-        """Native tasks have a tool for each tool instead."""
+        """Whether it is offered; native tasks have a separate tool for each MCP tool instead."""
         mcp = context.capabilities.mcp
         return (
             context.protocol is ToolProtocol.XML

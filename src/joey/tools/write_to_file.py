@@ -1,4 +1,4 @@
-"""The `write_to_file` tool: writes a whole file, new or in place of an old one."""
+"""The `write_to_file` tool: writes a whole file, new or existing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         except ToolError:
             if path.is_inside:
                 raise
-            original = OriginalFile(path, None)  # saving meets the same trouble, and tells it
+            original = OriginalFile(path, None)  # saving will report the same error
         if path.is_inside:
             _refuse_if_stale(original)
         content, taken_off = clean_content(params.content, params.path, ctx)
@@ -127,7 +127,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
 
 
 def _refuse_if_stale(original: OriginalFile) -> None:
-    """Outside of the workspace it is told once the call is allowed, as everything found there."""
+    """Reject a stale file; outside of the workspace only after the call is allowed."""
     if original.is_stale:
         raise ToolError(
             f"{original.resolved_path.display_path} was changed by the user or by a command "
@@ -137,8 +137,8 @@ def _refuse_if_stale(original: OriginalFile) -> None:
 
 
 def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple[str, ...]]:
-    """What the model meant to be in the file, and what it put around it by habit. Entities are
-    undone in XML tasks only: there, some models escape what they should not."""
+    """Return the content that the model meant, without additions that models tend to make. Entities
+    are decoded in XML tasks only: there, some models escape too much."""
     taken_off: list[str] = []
     by_habit = ctx.protocol is ToolProtocol.XML and "claude" not in ctx.model.id.lower()
     # Markup that has entities and no bracket at all; with brackets, entities are meant.
@@ -161,7 +161,7 @@ def clean_content(content: str, path: str, ctx: ToolContext) -> tuple[str, tuple
 
 
 def _describe_omission(original: OriginalFile, text: str) -> tuple[str, ...]:
-    """A line such as `# ... rest of code unchanged ...` in place of what the file had."""
+    """Find a line such as `# ... rest of code unchanged ...` that replaces existing text."""
     old, new = split_lines(original.text), split_lines(text)
     lost = len(old) - len(new)
     for number, line in enumerate(new, 1):

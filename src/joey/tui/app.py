@@ -95,10 +95,10 @@ class JoeyApp(App[int]):
         self.refresh_status()
         self.start_job(self._startup.run(self))
 
-    # Jobs that go on beside the drawing
+    # Background jobs
 
     def start_job(self, job: Coroutine[Any, Any, None]) -> None:
-        """Whatever goes wrong with it is told to the user, or ends the screen as a defect."""
+        """Start a background job, whose errors are shown to the user, or end the app as a bug."""
         task = asyncio.ensure_future(job)
         self._jobs.add(task)
         task.add_done_callback(self._handle_job_done)
@@ -119,7 +119,7 @@ class JoeyApp(App[int]):
         super().exit(*arguments, **named)
 
     def _fatal_error(self) -> None:
-        """A defect is told by who opened the screen, once the terminal is as it was."""
+        """The error that ended the app, reported by its caller once the terminal is restored."""
         self.terminal_window.restore_title()
         self._close_messages_no_wait()
 
@@ -127,7 +127,7 @@ class JoeyApp(App[int]):
     def unhandled_error(self) -> Exception | None:
         return self._exception
 
-    # What the dialogue tells
+    # Messages of the dialog area
 
     def show_task(self, session: Session) -> None:
         self.conversation.load_session(session)
@@ -162,7 +162,7 @@ class JoeyApp(App[int]):
         self.status_line.set_activity("")
         if not is_new:
             return
-        self.conversation.scroll_end()  # what is decided about has to be seen
+        self.conversation.scroll_end()  # the subject of a decision must be visible
         if (panel := self.dialog_area.question_panel) is not None:
             self.terminal_window.notify(f"joey waits for you: {panel.ask_view.title}")
 
@@ -192,7 +192,7 @@ class JoeyApp(App[int]):
         messages += [MessageQueued(ts=0, id="", text=text) for text in deferred]
         self.queued_message_list.set_messages(messages, is_task_working=self.controller.is_working)
 
-    # What is written
+    # Messages of the composer
 
     def on_composer_submitted(self, event: Composer.Submitted) -> None:
         self.start_job(self._handle_submitted_text(event.text, event.images))
@@ -210,7 +210,7 @@ class JoeyApp(App[int]):
             await self.send_message(text, images)
 
     async def send_message(self, text: str, images: tuple[str, ...] = ()) -> None:
-        """To the task: an answer to what it asks, else words for its next step."""
+        """Send a message: the answer to an open question, else a message for the next step."""
         self.conversation.scroll_end()
         text = attach_shell_output(text, self.user_shell.unsent_transcripts)
         question, previous_activity = self.controller.question, self.status_line.activity
@@ -277,7 +277,7 @@ class JoeyApp(App[int]):
         self._interrupt_handler.handle_ctrl_d()
 
     def action_nothing(self) -> None:
-        """Not a key of ours."""
+        """Do nothing: not a key of joey."""
 
     def action_change_focus(self) -> None:
         completing = self.composer.query_one(CompletionList).is_open
@@ -371,8 +371,8 @@ class MainScreen(Screen[None]):
         super()._forward_event(event)
 
     def _release_stale_mouse_capture(self) -> None:
-        """A widget that was hidden or removed during a drag keeps the mouse captured, and Textual
-        clears the focus at every event that it cannot deliver."""
+        """Release a stale mouse capture: a widget that was hidden or removed during a drag keeps
+        the mouse captured, and Textual clears the focus at every event that it cannot deliver."""
         captor = self.app.mouse_captured
         if captor is None:
             return

@@ -1,8 +1,8 @@
 """Services that the app needs from its caller: tasks, completions, choices, status data.
 
-The app knows sessions, and nothing of files, settings or engines. The functions for command
-arguments (`find_mode`, `change_approval_level`) are here because the REPL uses them too, which must
-not load Textual.
+The app only knows sessions, not files, settings or engines. The functions for command arguments
+(`find_mode`, `change_approval_level`) are here because the REPL uses them too, which must not load
+Textual.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ BUILTIN_COMMANDS = [CompletionItem(command.name, command.summary) for command in
 
 class CompletionSource(Protocol):
     def list_commands(self) -> Sequence[CompletionItem]:
-        """The slash commands, without their slash."""
+        """List the slash commands, without the slash."""
 
     async def find_files(self, typed: str) -> Sequence[str]:
-        """Paths that match the text after `@`, best first; directories end with `/`."""
+        """Find paths that match the text after `@`, best first; directories end with `/`."""
 
 
 class StatusInfo(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,8 @@ class KeyCheckResult(Struct, frozen=True):
 
 
 class Host(CompletionSource, Protocol):
-    """Everything that may take time or fail raises UserError with a sentence for the user."""
+    """Services of the caller. Methods that may take time or fail raise UserError with a sentence
+    for the user."""
 
     needs_model: bool
     """There is no key and no profile yet."""
@@ -105,29 +106,29 @@ class Host(CompletionSource, Protocol):
     async def release_session(self, session: Session) -> None: ...
 
     async def list_tasks(self) -> Sequence[PickerEntry]:
-        """Tasks of this directory, the latest first."""
+        """List the tasks of this directory, the latest first."""
 
     def get_short_id(self, session: Session) -> str: ...
 
     def get_title(self, session: Session) -> str: ...
 
     def list_warnings(self, session: Session) -> Sequence[str]:
-        """Problems with the user's settings and customization files."""
+        """List problems with the user's settings and customization files."""
 
     def describe_failure(self, session: Session) -> str:
-        """Why the task cannot go on, where its journal could not be written."""
+        """Describe why the task cannot continue after its journal could not be written."""
 
     def watch_mcp_servers(
         self, session: Session, on_note: Callable[[str], None]
     ) -> Callable[[Event], None]:
-        """The handler of the task's events that notes MCP servers that are slow or missing."""
+        """Return the handler of task events that reports MCP servers that are slow or missing."""
 
     # One task
 
     def get_status(self, session: Session | None) -> StatusInfo: ...
 
     def describe_price(self) -> str:
-        """Of the model that the next message goes to; empty where it is not known."""
+        """Describe the price of the next message's model; empty if it is not known."""
 
     def format_cost(self, session: Session) -> str: ...
 
@@ -142,25 +143,25 @@ class Host(CompletionSource, Protocol):
         """What is allowed until the program ends."""
 
     def set_approval_level(self, session: Session | None, level: ApprovalLevel) -> None:
-        """For this task and those that follow. Raises UserError: it would not count, or nothing
-        would confine the commands."""
+        """Set the level for this task and later ones. Raises UserError if it would have no effect,
+        or no sandbox would restrict the commands."""
 
     async def list_granted_rules(self, session: Session | None) -> Sequence[PickerEntry]:
-        """What users have allowed, each with how far it goes and who allowed it."""
+        """List the rules that users have granted, each with its scope and who granted it."""
 
     async def revoke_granted_rule(self, session: Session | None, key: str) -> bool:
-        """Ask about it again; False when it was not allowed any more."""
+        """Revoke a rule; False if it was no longer granted."""
 
     def read_full_output(self, task_id: str, row_ts: int) -> str | None:
-        """The output of a command that was too long for its row; None when it was not."""
+        """Read the output of a command that was too long for its row; None if it was not."""
 
     def move_command_to_background(self, session: Session) -> bool:
-        """Stop waiting for the running command; False when there is none."""
+        """Move the running command to the background; False if there is none."""
 
     def describe_rewind(self, session: Session, changes: RewindPreview) -> Sequence[str]: ...
 
     async def export_task(self, session: Session) -> str:
-        """The path of the file."""
+        """Export the task and return the path of the file."""
 
     # Choices
 
@@ -171,38 +172,39 @@ class Host(CompletionSource, Protocol):
     async def list_models(self, session: Session | None) -> Sequence[PickerEntry]: ...
 
     async def switch_model(self, session: Session | None, key: str) -> Session | None:
-        """The session to go on with: the same task, with another model."""
+        """Switch the model; return the session to continue with."""
 
     async def list_providers(self) -> tuple[ProviderOption, ...]:
-        """Those that run on this machine first."""
+        """List the providers, local ones first."""
 
     def describe_address(self, text: str) -> ProviderOption:
-        """The service at an address that the user has typed."""
+        """Describe the service at an address that the user has typed."""
 
     async def check_key(self, provider: ProviderOption, key: str) -> KeyCheckResult:
-        """By one request that costs nothing; an empty key is the one in the provider's variable."""
+        """Check a key by one free request; an empty key means the one in the provider's
+        variable."""
 
     async def save_provider_choice(self, provider: ProviderOption, key: str, model: str) -> str:
-        """Keep it as the active profile; the key of that for `switch_model`."""
+        """Save the choice as the active profile; return its key for `switch_model`."""
 
     async def describe_small_window(self, profile: str) -> str:
-        """What to change before a profile's local model can be used; empty: nothing is known to be
-        wrong."""
+        """Describe what to change before a profile's local model can be used; empty if nothing is
+        known to be wrong."""
 
     def find_key_owner(self, session: Session) -> ProviderOption:
-        """The service that a task sends its key to."""
+        """Find the service to which a task sends its key."""
 
     async def replace_key(self, failed: Session, session: Session, key: str) -> Session:
-        """The session to go on with: the same task, with another key for the service that refused
-        that of `failed`, the task or one of its subtasks."""
+        """Replace the key that the service of `failed`, the task or a subtask, rejected; return the
+        session to continue with."""
 
     # Other commands
 
     async def render_card(self, name: str, session: Session | None) -> Sequence[Piece]:
-        """The output of `/doctor`, `/status`, `/context` and other commands that only show."""
+        """Render the output of `/doctor`, `/status`, `/context` and other read-only commands."""
 
     async def run_shell_command(self, command: str, on_output: Callable[[str], None]) -> str:
-        """Run it in the workspace; the description of its end, if it failed."""
+        """Run a command in the workspace; return a description of its end if it failed."""
 
 
 _LEVEL_TEXTS = {
@@ -215,7 +217,7 @@ REVOKE_ARGUMENT = "revoke"
 
 
 def is_replaced(command: BuiltInCommand, source: CompletionSource) -> bool:
-    """Whether the user's or the project's files have a command of this name that counts instead."""
+    """Whether a command of the user's or project's files overrides this one."""
     return command.is_replaceable and any(
         offer.name == command.name and offer not in BUILTIN_COMMANDS
         for offer in source.list_commands()
@@ -223,7 +225,7 @@ def is_replaced(command: BuiltInCommand, source: CompletionSource) -> bool:
 
 
 def find_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
-    """Raises UserError: there is no such mode."""
+    """Find a mode. Raises UserError if there is none of this name."""
     named = next((mode for mode in modes if mode.key == slug), None)
     if named is None:
         near = find_closest_name(slug, (mode.key for mode in modes))
@@ -233,7 +235,7 @@ def find_mode(modes: Sequence[PickerEntry], slug: str) -> PickerEntry:
 
 
 def change_approval_level(host: Host, session: Session | None, argument: str) -> str:
-    """Set the level that `/permissions ask|edits|all` names; the message about it. Raises
+    """Set the level that `/permissions ask|edits|all` names; return the message about it. Raises
     UserError."""
     try:
         level = ApprovalLevel(argument)

@@ -3,8 +3,8 @@
 `SlashCommandRunner.run` is the dispatcher. The functions below it prepare the lists that `/rewind`
 offers: the user's earlier messages, and whether files are restored too.
 
-The model does not run a shell command and is not asked. Its output is attached to the next message,
-so that "fix that" has a meaning.
+Shell commands run without the model. Their output is attached to the next message, so that "fix
+that" has a meaning.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SlashCommandRunner:
 
     @property
     def _has_request_failed(self) -> bool:
-        """The task itself waits for what to do about a failed request."""
+        """Whether the task waits for a decision about a failed request."""
         question = self._app.controller.question
         return (
             question is not None
@@ -120,7 +120,7 @@ class SlashCommandRunner:
         )
 
     async def _try_to_become_idle(self) -> bool:
-        """A result that only waits to be accepted is, by going on with something else."""
+        """Become idle if only a result waits to be accepted, by continuing with something else."""
         controller = self._app.controller
         question = controller.question
         if question is not None and question.ask.ask in _IDLE_TASK_ASKS:
@@ -185,7 +185,7 @@ class SlashCommandRunner:
             await self._rewind_to(session, ts, text, is_first=chosen is entries[-1])
 
     async def _rewind_to(self, session: Session, ts: int, text: str, *, is_first: bool) -> None:
-        """The first words stay until others are sent in their place: a task is never empty."""
+        """Rewind; the first message stays until another replaces it: a task is never empty."""
         app = self._app
         plain = await session.preview_rewind(ts, keep=is_first)
         try:
@@ -214,7 +214,7 @@ class SlashCommandRunner:
         self._show_note(f"rewound{sent}; /undo takes it back")
 
     async def _confirm_overwriting_conflicts(self, changes: RewindPreview) -> bool:
-        """Whether also those files are meant that somebody else has changed."""
+        """Ask whether to overwrite files that others have changed."""
         count = len(changes.conflicting_paths)
         title = f"Give up {count} {'file' if count == 1 else 'files'} not joey's?"
         answers = [
@@ -289,7 +289,7 @@ class SlashCommandRunner:
         app.refresh_status()
 
     async def switch_to_next_level(self) -> None:
-        """Everything is allowed only by an answer of its own."""
+        """Switch to the next level; allowing everything needs confirmation."""
         app = self._app
         match app.host.approval_level:
             case ApprovalLevel.ASK:
@@ -371,7 +371,7 @@ MAX_NAMED_CONFLICTS = 4
 
 
 def list_rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
-    """Whether the files come along."""
+    """List whether files are restored too."""
     choices = [PickerEntry("talk", "the conversation", "files stay as they are")]
     if changes.files:
         kinds: Counter[str] = Counter(each.kind for each in changes.files)
@@ -387,7 +387,7 @@ def list_rewind_choices(changes: RewindPreview) -> list[PickerEntry]:
 
 
 def describe_conflicts(changes: RewindPreview) -> str:
-    """Which files that somebody else has changed go along, and what becomes of each."""
+    """Describe which files that others have changed are affected, and how."""
     fates = {each.path: RESTORED_FILE_CHANGE_TEXTS[each.kind] for each in changes.files}
     paths = changes.conflicting_paths[:MAX_NAMED_CONFLICTS]
     named = [f"{to_one_line(path)} ({fates[path]})" for path in paths]
@@ -404,7 +404,7 @@ def iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:
 
 
 def find_latest_answer(rows: RowSequence) -> str | None:
-    """The last text of the model or the last result, whichever came later."""
+    """Find the last text of the model or the last result, whichever came later."""
     for row in reversed(rows):
         if get_row_say(row) in (RowKind.TEXT, RowKind.COMPLETION_RESULT):
             text = row.get("text") if isinstance(row, dict) else row.text
@@ -462,7 +462,7 @@ class UserShell:
         self.unsent_transcripts.append(f"$ {command}\n{printed}{outcome}")
 
     def stop(self) -> bool:
-        """Whether there was something to stop."""
+        """Stop the task; False if there was nothing to stop."""
         if self._running_command is None:
             return False
         self._running_command.cancel()

@@ -131,7 +131,7 @@ class InterruptHandler:
             app.set_timer(DOUBLE_PRESS_TIMEOUT_S, lambda: app.status_line.show_hint(""))
 
     def handle_ctrl_d(self) -> None:
-        """Where words are written, it is a key for the words."""
+        """Handle Ctrl+D, which edits text while the composer has some."""
         app = self._app
         if app.composer.has_focus_within or not app.dialog_area.is_input_empty:
             raise SkipAction
@@ -139,18 +139,18 @@ class InterruptHandler:
             app.exit(0)
 
     async def _stop_and_send_queued(self) -> None:
-        """What waited for the next step need not wait any longer."""
+        """Stop the task and send queued messages at once."""
         await self._app.controller.stop()
         await self._app.controller.wait_until_idle()
         await self.send_queued()
 
     async def send_queued(self) -> None:
-        """The task goes on with the words that it had not read when it stopped."""
+        """Continue the task with the messages that it had not read when it stopped."""
         app, session = self._app, self._app.controller.session
         waiting = [] if session is None else app.host.list_queued_messages(session)
         if session is None or not waiting or app.controller.is_working:
             return
-        last = waiting[-1]  # those before it go along
+        last = waiting[-1]  # earlier ones are included
         await app.host.remove_queued_message(session, last.id)
         try:
             await app.controller.send_message(last.text, last.images)

@@ -1,7 +1,7 @@
 """First steps of the app: onboarding, opening the task of the command line, sending its prompt.
 
-Without a key and a profile, onboarding asks for a provider, a key and a model before anything
-else. A task that was named but cannot be opened ends the app: the user did not mean another one.
+Without a key and a profile, onboarding asks for a provider, a key and a model before anything else.
+If a named task cannot be opened, the app ends: the user did not mean another one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Startup(Struct, frozen=True, kw_only=True):
             raise
 
     async def _choose_task(self, app: JoeyApp) -> bool:
-        """Whether the user has chosen one."""
+        """Let the user choose a task; False if they did not."""
         await app.command_runner.run(COMMANDS_BY_NAME["resume"], "")
         if app.controller.session is None:
             return False
@@ -76,14 +76,14 @@ The choice is kept in profiles.json, which only you can read."""
 
 
 async def run_onboarding(app: JoeyApp) -> bool:
-    """Whether there is a model to talk to now."""
+    """Run onboarding; return whether a model can be used now."""
     app.conversation.show_rich_text(Text.assemble((WELCOME_TITLE, "bold"), f"\n{WELCOME_TEXT}"))
     return await set_up_provider(app) is not None
 
 
 async def set_up_provider(app: JoeyApp) -> str | None:
-    """Let the user choose a provider, its key and a model, and keep them as a profile: its key for
-    `switch_model`. None: the user left."""
+    """Let the user choose a provider, its key and a model, and save them as a profile; return its
+    key for `switch_model`, or None if the user left."""
     while (chosen := await _choose_provider(app, await app.host.list_providers())) is not None:
         provider, model = chosen
         if provider is OTHER_ADDRESS:
@@ -119,7 +119,7 @@ OTHER_ADDRESS = ProviderOption("another address", needs_key=True)
 async def _choose_provider(
     app: JoeyApp, providers: tuple[ProviderOption, ...]
 ) -> tuple[ProviderOption, str] | None:
-    """A model that runs on this machine, which is one key away; else a provider."""
+    """Choose a local model with one key press, or a provider."""
     choices = {
         PickerEntry(f"{each.name} {model}", model, f"{each.name}, running here"): (each, model)
         for each in providers
@@ -156,7 +156,7 @@ async def _enter_address(app: JoeyApp) -> ProviderOption | None:
 
 
 async def _find_key(app: JoeyApp, provider: ProviderOption) -> tuple[str, tuple[str, ...]] | None:
-    """As `enter_key`; an empty key where that in a variable will do."""
+    """Find a key like `enter_key`; an empty one if a variable has a valid one."""
     if provider.key_variable and (listed := await _check_key(app, provider, "")) is not None:
         return "", listed
     return await enter_key(app, provider, is_optional=provider.base_url is not None)
@@ -165,8 +165,8 @@ async def _find_key(app: JoeyApp, provider: ProviderOption) -> tuple[str, tuple[
 async def enter_key(
     app: JoeyApp, provider: ProviderOption, *, is_optional: bool = False
 ) -> tuple[str, tuple[str, ...]] | None:
-    """A key that the service does not refuse, and the models to choose from. None: the user
-    left."""
+    """Ask for a key that the service accepts, and return it with the models to choose from; None if
+    the user left."""
     where = f" · keys are made at {provider.key_page}" if provider.key_page else ""
     none = " (Enter alone: no key)" if is_optional else ""
     hint = f"paste it, then Enter{none} · it is not shown · Esc goes back{where}"
@@ -180,8 +180,8 @@ async def enter_key(
 
 
 async def _check_key(app: JoeyApp, provider: ProviderOption, key: str) -> tuple[str, ...] | None:
-    """The models to choose from; None: the service refuses the key. An empty one is that of a
-    variable, or none at all."""
+    """Return the models to choose from; None if the service rejects the key. An empty one means a
+    variable's, or none at all."""
     app.status_line.set_activity("checking the key")
     try:
         checked = await app.host.check_key(provider, key)
@@ -201,7 +201,7 @@ async def _check_key(app: JoeyApp, provider: ProviderOption, key: str) -> tuple[
 
 
 async def replace_refused_key(app: JoeyApp, failed: Session) -> None:
-    """Take another key for the service that refused that of a task, and send the request again."""
+    """Replace the key that the service of a task rejected, and send the request again."""
     owner = app.host.find_key_owner(failed)
     if not owner.needs_key:
         raise UserError(f"{owner.name} takes no key. Log in again, and retry.")
@@ -214,7 +214,7 @@ async def replace_refused_key(app: JoeyApp, failed: Session) -> None:
 
 
 async def _choose_model(app: JoeyApp, provider: str, models: tuple[str, ...]) -> str | None:
-    """From the list, or by its name."""
+    """Choose a model from the list, or by name."""
     title = f"Model of {provider}"
     if not models:
         return await app.dialog_area.pick(LinePrompt(title, "its name, Enter · Esc goes back"))

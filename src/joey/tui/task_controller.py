@@ -26,7 +26,7 @@ class PendingQuestion(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """Its name; two tasks may ask in the same millisecond."""
+        """The key of a question; two tasks may ask in the same millisecond."""
         return self.session.id, self.ask.ts
 
     @property
@@ -58,7 +58,7 @@ class TaskController:
 
     @property
     def message_targets(self) -> tuple[Session, ...]:
-        """Those to whom words may have been said: the task, and whoever of its subtasks speaks."""
+        """The tasks that may have received messages: the task itself, and its active subtasks."""
         found = {
             each.id: each for each in (self.session, self._last_event_session) if each is not None
         }
@@ -66,13 +66,13 @@ class TaskController:
 
     @property
     def additional_question_count(self) -> int:
-        """Questions behind the first."""
+        """The number of questions after the first."""
         return max(0, len(self._questions) - 1)
 
-    # What the user does
+    # User actions
 
     async def send_message(self, text: str, images: tuple[str, ...] = ()) -> None:
-        """Raises UserError."""
+        """Send a message. Raises UserError."""
         if self.session is None:
             self.show_session(await self._app.host.start_task(text, images), since=0)
             return
@@ -96,12 +96,12 @@ class TaskController:
             await self.session.cancel()
 
     async def wait_until_idle(self) -> None:
-        """Returns when the task has come to rest, or takes too long for it."""
+        """Wait until the task is at rest, with a timeout."""
         if self._event_task is not None:
             await asyncio.wait({self._event_task}, timeout=IDLE_WAIT_TIMEOUT_S)
 
     def show_session(self, session: Session, since: int | None = None) -> None:
-        """Put a task on the screen; what came after `since` is heard, not shown as past."""
+        """Show a task; events after `since` are handled as new."""
         self.detach()
         self.session = session
         self._app.show_task(session)
@@ -114,7 +114,7 @@ class TaskController:
             self._app.handle_idle()
 
     def detach(self) -> None:
-        """Look at no task any more; it is not stopped by that."""
+        """Detach from the task, which is not stopped."""
         if self.session is None:
             return
         if self._event_task is not None:
@@ -126,7 +126,7 @@ class TaskController:
         self._app.show_question(None)
         self._app.handle_idle()
 
-    # What the task does
+    # Task events
 
     def _start_following(self, since: int) -> None:
         if self._event_task is None:
@@ -148,7 +148,7 @@ class TaskController:
                     async for each in events:
                         self._handle_task_event(each)
                 if session.seq <= seq:
-                    break  # nobody has set it to work again meanwhile
+                    break  # it was not started again meanwhile
         except UserError as error:
             self._app.report_error(error)
         finally:

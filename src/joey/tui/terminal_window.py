@@ -1,7 +1,7 @@
 """The terminal around the app: window title, notifications, restoring its modes.
 
-No notification is sent while the user looks at the terminal. A terminal that does not report its
-focus counts as looked at. `make_terminal_restorer` is for a process that a signal ends at once.
+No notification is sent while the terminal has the focus. A terminal that does not report its focus
+counts as focused. `make_terminal_restorer` is for a process that a signal ends at once.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class TerminalWindow:
         self._write(RESTORE_TITLE_SEQUENCE)
 
     def set_title(self, title: str) -> None:
-        """The terminal's window shows which task it is."""
+        """Set the terminal's window title to the task's."""
         text = to_one_line(title, MAX_TITLE_CHARS)
         self._write(f"\x1b]0;{f'joey: {text}' if text else 'joey'}\x07")
 
     def notify(self, text: str) -> None:
-        """A user is needed, or may want to know."""
+        """Notify the user."""
         mode = self._app.host.notification_mode
         if self._app.app_focus or mode == "off":
             return
@@ -65,12 +65,13 @@ _RESET_SEQUENCE = (
 
 
 def make_terminal_restorer() -> Callable[[], None]:
-    """What brings the terminal back to how it is now. It may be called by a signal handler."""
+    """Return a function that restores the terminal to its current state, and can be called by a
+    signal handler."""
     source, target = sys.stdin.fileno(), sys.stderr.fileno()
     attributes = termios.tcgetattr(source)
 
     def bring_back() -> None:
-        with suppress(OSError, termios.error):  # it may be gone itself
+        with suppress(OSError, termios.error):  # the terminal may be gone
             os.write(target, _RESET_SEQUENCE.encode())
             termios.tcsetattr(source, termios.TCSANOW, attributes)
 

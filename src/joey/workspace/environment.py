@@ -39,13 +39,13 @@ class LocalEnvironment:
 
     def prewarm_listing(self, limit: int) -> None:
         listing = asyncio.get_running_loop().create_task(self._list_workspace(limit))
-        # Where nobody asks for it after all, its failure is nobody's concern either.
+        # If the result is not needed, its failure does not matter.
         listing.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._prewarmed_listing = (limit, listing)
 
     async def list_workspace(self, limit: int) -> Listing:
-        """Everything in the workspace that is worth naming, at most `limit` entries. Raises
-        WorkspaceError: the folder cannot be listed."""
+        """List the relevant files of the workspace, at most `limit` entries. Raises WorkspaceError
+        if the directory cannot be listed."""
         if self._prewarmed_listing is not None and self._prewarmed_listing[0] == limit:
             (_, listing), self._prewarmed_listing = self._prewarmed_listing, None
             return await listing
@@ -68,14 +68,14 @@ class LocalEnvironment:
 
 
 def format_time_zone(now: datetime) -> str:
-    """`Europe/Berlin, UTC+2:00`: the zone by the name it is known by, and its offset at `now`."""
+    """Format a time zone such as `Europe/Berlin, UTC+2:00`: its name, and its offset at `now`."""
     name = os.environ.get("TZ", "").lstrip(":") or _read_localtime_zone() or now.tzname() or "UTC"
     minutes = int((now.utcoffset() or timedelta()).total_seconds()) // 60
     return f"{name}, UTC{'-' if minutes < 0 else '+'}{abs(minutes) // 60}:{abs(minutes) % 60:02}"
 
 
 def _read_localtime_zone() -> str:
-    """The zone that the system is set to, where `/etc/localtime` links to its file."""
+    """Return the system's time zone, if `/etc/localtime` links to its file."""
     if not _LOCALTIME_PATH.is_symlink():
         return ""
     return str(_LOCALTIME_PATH.readlink()).partition(_ZONEINFO_PATH_SEGMENT)[2]

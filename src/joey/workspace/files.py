@@ -2,10 +2,9 @@
 
 A path is resolved once, symlinks included, and all decisions are about the result. Opening it
 follows no symlink (see `safe_open`), so one put there after the decision is an error and not a way
-out. A write goes into the directory that was decided about, even if another one has its name by
-then, and as a new file: another name of the old one (a hard link) keeps the old content. Whether a
-file that is read has another name outside cannot be known: nothing on disk says which name came
-first.
+out. A write goes into the approved directory, even if another one has its name by then, and creates
+a new file: a hard link to the old one keeps the old content. It is not possible to detect whether a
+file has another name outside: nothing on disk says which name came first.
 
 Protected files are recognised under other names too (`ProtectedAliases`): `.roo` may be a symlink
 to `settings/roo`, and a git directory with its hooks need not be called `.git`.
@@ -61,8 +60,8 @@ class LocalFiles:
         on_written: Callable[[Path], None] | None = None,
         boundary: Boundary | None = None,
     ) -> None:
-        """`on_written` hears of each file that was written here; without a `boundary`, that of
-        the workspace counts."""
+        """`on_written` is called with each file that was written here; without a `boundary`, the
+        workspace's applies."""
         try:
             self.root = root.resolve(strict=True)
         except (OSError, RuntimeError) as error:
@@ -78,8 +77,8 @@ class LocalFiles:
         self._on_written = on_written
 
     def resolve(self, path: str) -> ResolvedPath:
-        """Where a path leads. Relative ones start at the workspace; `~` is a name like others.
-        Raises ToolError: no file could have this name, or what is on the way keeps changing."""
+        """Resolve a path. Relative ones start at the workspace; `~` has no special meaning. Raises
+        ToolError if no file can have this name, or a part of the path keeps changing."""
         _check_usable_path(path)
         whole = self.root / path
         named = Path(os.path.normpath(whole))
@@ -110,16 +109,16 @@ class LocalFiles:
         return self.ignore_rules.has_rules()
 
     def can_show(self, place: ResolvedPath, path: Path) -> bool:
-        """Whether a search or a list of `place` may tell of a path below it: not of what is hidden
-        from the run, unless the place itself is, and was allowed all the same."""
+        """Whether a search or a listing of `place` may show a path below it: no path hidden from
+        the run, unless the place itself is hidden and was allowed nevertheless."""
         return (
             not (place.is_inside or place.can_read_without_approval)
             or self._boundary.get_access(path).can_read_without_approval
         )
 
     def _is_protected(self, named: Path, real: Path, base: Path | None) -> bool:
-        """By its name, or by the one that was given, both as seen from the directory of the run
-        that they are in; how one comes there from outside does not count."""
+        """Whether it is protected by its name or the given one, both relative to the run's
+        directory that contains them."""
         if is_protected(_format_relative_to(base, real)) or any(
             aliases.is_protected_target(real) for aliases in self._protected_aliases
         ):
@@ -131,7 +130,7 @@ class LocalFiles:
         )
 
     def to_relative(self, path: Path) -> str | None:
-        """A resolved path as seen from the root, or None when it is outside."""
+        """Return a resolved path relative to the root, or None if it is outside."""
         return get_relative_path(path, self.root)
 
     async def stat(self, path: ResolvedPath) -> FileStat:
@@ -181,17 +180,17 @@ class LocalFiles:
 
 
 def to_printable(path: str) -> str:
-    """A path that can be sent as UTF-8, whatever bytes the file system has in it."""
+    """Return a path that can be sent as UTF-8, whatever bytes it has in the file system."""
     return os.fsencode(path).decode(errors="replace")
 
 
 def to_printable_name(path: str) -> str:
-    """The same on one line: a name must not look like several, or like anything else."""
+    """Return a printable name on one line: it must not look like several, or like another one."""
     return _CONTROL_CHARS_RE.sub(lambda match: repr(match[0])[1:-1], to_printable(path))
 
 
 def is_root_or_home(path: Path) -> bool:
-    """Whether a resolved folder is no project but the home of many: not to be walked."""
+    """Whether a resolved directory is not a project but the home of many: not to be walked."""
     try:
         home = Path.home()
     except RuntimeError:  # a user without one
@@ -204,7 +203,7 @@ def _format_relative_to(base: Path | None, path: Path) -> str:
 
 
 def _stat_file(path: ResolvedPath, absent: tuple[type[OSError], ...] = _ABSENT_ERRORS) -> FileStat:
-    """What is at a path; nothing where one of the errors `absent` says so."""
+    """Stat a path; None for one of the errors `absent`."""
     try:
         facts = lstat_path(path.path)
     except absent:
@@ -269,8 +268,8 @@ def _read_range(path: Path, max_bytes: int, offset: int) -> bytes:
 
 
 def _replace_atomically(path: ResolvedPath, data: bytes, mode: int | None) -> None:
-    """Write a new file beside the old one, then put it in its place in one step; `mode` is for a
-    file that is not there yet."""
+    """Write a new file next to the old one, then rename it; `mode` is for a file that does not
+    exist yet."""
     name = path.path.name or "."
     with open_directory(
         path.path.parent, create=True, identity=path.directory_identity
@@ -294,7 +293,7 @@ def _replace_atomically(path: ResolvedPath, data: bytes, mode: int | None) -> No
 
 
 def _stat_writable_file(name: str, directory: int) -> os.stat_result | None:
-    """The file that is about to be replaced or deleted, which must be a regular one."""
+    """Stat the file that is about to be replaced or deleted, which must be a regular one."""
     if (facts := lstat_at(name, directory)) is None:
         return None
     check_regular_file(facts)
@@ -320,7 +319,7 @@ _GIT_DIRECTORY_ENTRIES = frozenset(
 
 
 class ProtectedAliases:
-    """Where protected names in the root of a workspace lead, as it is at the moment of asking."""
+    """The current targets of protected names in the root of a workspace."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -333,7 +332,7 @@ class ProtectedAliases:
         try:
             targets = [resolve_real_path(link) for link in self._get_links()]
         except OSError:
-            return True  # it cannot be told at the moment
+            return True  # currently unknown
         return any(path.is_relative_to(target) for target in targets) or _is_in_git_directory(path)
 
     def _get_links(self) -> tuple[Path, ...]:
@@ -360,7 +359,7 @@ class ProtectedAliases:
 
 
 def _read_gitdir_file(path: Path) -> Path | None:
-    """A `.git` that is no folder says where the store is."""
+    """Read a `.git` file, which names the git directory."""
     try:
         with open_regular_file(path) as descriptor:
             text = os.fsdecode(os.read(descriptor, _MAX_GIT_FILE_BYTES))
@@ -371,7 +370,7 @@ def _read_gitdir_file(path: Path) -> Path | None:
 
 
 def _is_in_git_directory(path: Path) -> bool:
-    """Whether a folder above it is what git takes for a repository."""
+    """Whether a parent directory is a repository for git."""
     return any(
         all(os.path.lexists(above / name) for name in ("HEAD", "objects", "refs"))
         for above, entry in zip(path.parents, reversed(path.parts), strict=False)

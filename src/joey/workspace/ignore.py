@@ -1,20 +1,18 @@
 """Ignore rules: the workspace's `.rooignore`, with the syntax and meaning of `.gitignore`.
 
-`.rooignore` hides files from the model. It lies in the root of the workspace and is read again when
-it changes. Case matters, unless the file system of the workspace folds it: there every spelling
-leads to the file. When it exists but cannot be read, everything counts as ignored: an unreadable
-rule must not become no rule.
+`.rooignore` hides files from the model. It is in the root of the workspace and is read again when
+it changes. Case matters, unless the file system of the workspace ignores it. If it exists but
+cannot be read, everything counts as ignored: an unreadable rule must not become no rule.
 
 Rules are matched exactly as git matches them (its `dir.c` and `wildmatch.c`). Paths are bytes, as
 in git: `?` is one byte. The last rule that matches decides, level by level: below a directory that
 is ignored, nothing can be included again.
 
-Rules become regular expressions whose matching never takes long. A `*` that may take any length
-would, when the match fails, be tried with every length, and several of them with every combination:
-hours, for a handful of stars and a long name. But only the last `*` of a name has a choice that
-matters: what follows another one may as well be found where it comes first, since the next `*`
-takes the rest. The same holds for `**` and whole directories. So these pieces are put into atomic
-groups, which are never tried twice.
+Rules become regular expressions whose matching never takes long. If a match fails, a `*` would be
+retried with every length, and several of them with every combination: hours, for a few stars and a
+long name. But only the last `*` of a name needs retries: the text after another one may be matched
+at its first occurrence, since the next `*` matches the rest. The same applies to `**` and whole
+directories. So these pieces are put into atomic groups, which are never retried.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class _LoadedRules(Struct, frozen=True):
 
 
 class IgnoreRules:
-    """The workspace's `.rooignore`, as it is at the moment of asking."""
+    """The current rules of the workspace's `.rooignore`."""
 
     def __init__(self, root: Path) -> None:
         self._path = root / IGNORE_FILE_NAME
@@ -64,18 +62,18 @@ class IgnoreRules:
 
     @property
     def error(self) -> str:
-        """Why every file is hidden, in a sentence; empty when rules decide."""
+        """Why every file is hidden, in a sentence; empty if rules decide."""
         if error := self._load_if_changed().error:
             return f"{IGNORE_FILE_NAME} cannot be used, so every file is hidden: {error}."
         return ""
 
     def has_rules(self) -> bool:
-        """Whether there is anything to hide by."""
+        """Whether any rule or error hides files."""
         rules = self._load_if_changed()
         return bool(rules.error) or rules.case_sensitive_rules is not None
 
     def is_ripgrep_compatible(self) -> bool:
-        """Whether ripgrep, given the file, hides nothing that is not hidden anyway."""
+        """Whether ripgrep, given the file, hides only files that are hidden anyway."""
         rules = self._load_if_changed().case_sensitive_rules
         return rules is None or rules.is_ripgrep_compatible
 
@@ -84,7 +82,7 @@ class IgnoreRules:
         return _is_hidden(self._load_if_changed(), path, is_dir)
 
     def is_file_or_directory_hidden(self, path: str, place: Path) -> bool:
-        """Like `is_hidden`, for a path that may name a folder."""
+        """Like `is_hidden`, for a path that may name a directory."""
         rules = self._load_if_changed()
         as_file, as_dir = _is_hidden(rules, path, False), _is_hidden(rules, path, True)
         if as_file == as_dir:
@@ -97,7 +95,7 @@ class IgnoreRules:
             return True  # that cannot be found out
 
     def filter_visible(self, files: Iterable[str]) -> list[str]:
-        """Those of the files that are not hidden, all by the same rules."""
+        """Return the files that are not hidden, all by the same rules."""
         rules = self._load_if_changed()
         return [path for path in files if not _is_hidden(rules, path, False)]
 
@@ -126,7 +124,7 @@ class IgnoreRules:
         )
 
     def _is_case_insensitive(self, facts: os.stat_result) -> bool:
-        """Whether the file is there under a name in other letters as well, as git finds it out."""
+        """Whether the file also exists under a name in another case, as git checks it."""
         try:
             return os.path.samestat(facts, self._path.with_name(IGNORE_FILE_NAME.upper()).stat())
         except OSError:
@@ -177,7 +175,7 @@ def _parse_rules(text: bytes, folds_case: bool) -> _LoadedRules:
 
 
 def _fold_rule_case(line: str) -> str:
-    """A rule for folded names. No other character becomes one that gives the line a meaning."""
+    """Fold a rule for folded names. No other character becomes a special one."""
     folded = unicodedata.normalize("NFKC", line.casefold())
     return f"\\{folded}" if folded[:1] in ("!", "#") and folded[:1] != line[:1] else folded
 
@@ -189,7 +187,7 @@ _DIRECTORY_CACHE_SIZE = 20_000
 _SPECIAL_CHAR_RE = re.compile(rb"[*?[\\]")
 _RIPGREP_COMPATIBLE_RULE_RE = re.compile(rb"(?:/|\*\*/)?(?:(?:[\w.@+-]|\*(?!\*))++/?)++")
 
-# A pattern's tokens are pieces of a regular expression: these, or one that takes one character.
+# A pattern's tokens are pieces of a regular expression: these, or one that matches one character.
 _SLASH_TOKEN = b"/"
 _ANY_CHAR_TOKEN = b"[^/]"
 _STAR_TOKEN = b"[^/]*"
@@ -216,7 +214,7 @@ _CHARACTER_CLASSES = {
 
 
 class _NeverMatchesError(Exception):
-    """The pattern is malformed; git takes it for one that matches nothing."""
+    """The pattern is malformed; for git it matches nothing."""
 
 
 class _IgnoreRule(Struct, frozen=True):
@@ -229,7 +227,7 @@ class _IgnoreRule(Struct, frozen=True):
 
 
 class _RuleGroup(Struct, frozen=True):
-    """Rules that follow each other and decide the same."""
+    """Consecutive rules with the same effect."""
 
     is_negated: bool
     name_regex: re.Pattern[bytes] | None
@@ -240,7 +238,7 @@ class GitIgnore:
     """The rules of one file in the root of a tree."""
 
     def __init__(self, text: bytes) -> None:
-        """Raises ValueError where the rules are unreasonably many or long."""
+        """Raises ValueError if there are too many rules, or too long ones."""
         lines = list(_iter_rule_lines(text))
         if len(lines) > _MAX_RULES:
             raise ValueError(f"more than {_MAX_RULES} rules")
@@ -290,7 +288,7 @@ def _is_ignored(runs: Sequence[_RuleGroup], path: bytes, name: bytes) -> bool:
 
 
 def _group_rules(rules: Iterable[_IgnoreRule]) -> list[_RuleGroup]:
-    """The last one first."""
+    """Group the rules, the last one first."""
     runs = []
     for is_negated, group in groupby(rules, lambda rule: rule.is_negated):
         regexes: dict[bool, list[bytes]] = {False: [], True: []}
@@ -304,7 +302,7 @@ def _group_rules(rules: Iterable[_IgnoreRule]) -> list[_RuleGroup]:
 
 
 def _iter_rule_lines(text: bytes) -> Iterator[bytes]:
-    """Without comments and spaces at the end, unless one is escaped."""
+    """Iterate over rule lines without comments and trailing spaces, unless escaped."""
     for raw in text.split(b"\n"):
         if raw.startswith(b"#"):
             continue
@@ -318,7 +316,7 @@ def _iter_rule_lines(text: bytes) -> Iterator[bytes]:
 
 
 def _parse_rule(line: bytes) -> _IgnoreRule | None:
-    """None for a rule that matches nothing."""
+    """Parse a rule; None if it matches nothing."""
     pattern = line.removeprefix(b"!")
     only_directories = pattern.endswith(b"/")
     pattern = pattern.removesuffix(b"/")
@@ -333,7 +331,7 @@ def _parse_rule(line: bytes) -> _IgnoreRule | None:
 
 
 def _tokenize_pattern(pattern: bytes) -> Iterator[bytes]:
-    """Raises _NeverMatchesError."""
+    """Split a pattern into tokens. Raises _NeverMatchesError."""
     first = _SPECIAL_CHAR_RE.search(pattern)
     at = 0
     while at < len(pattern):
@@ -359,7 +357,7 @@ def _tokenize_pattern(pattern: bytes) -> Iterator[bytes]:
 
 
 def _read_stars_token(pattern: bytes, at: int, begins: bool) -> tuple[bytes, int]:
-    """The token for the stars at this place, and where the pattern continues."""
+    """Read the token of the stars here, and where the pattern continues."""
     rest = pattern[at:].lstrip(b"*")
     end = len(pattern) - len(rest)
     if end - at == 1 or not begins:
@@ -371,7 +369,7 @@ def _read_stars_token(pattern: bytes, at: int, begins: bool) -> tuple[bytes, int
 
 
 def _read_bracket_token(pattern: bytes, at: int) -> tuple[bytes, int]:
-    """The token for `[...]` at this place, and where its `]` is. Raises _NeverMatchesError."""
+    """Read the token of `[...]` here, and the position of its `]`. Raises _NeverMatchesError."""
     at += 1
     negated = pattern[at : at + 1] in (b"!", b"^")
     start = at = at + negated
@@ -403,8 +401,8 @@ def _read_bracket_token(pattern: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _read_character_class(pattern: bytes, at: int) -> tuple[bytes, int] | None:
-    """What `[:name:]` stands for and where its `]` is; None when this is only a bracket. Raises
-    _NeverMatchesError: there is no such class."""
+    """Read `[:name:]` and the position of its `]`; None if this is a plain bracket. Raises
+    _NeverMatchesError for an unknown class."""
     if pattern[at + 1 : at + 2] != b":":
         return None
     if (end := pattern.find(b"]", at)) < 0:
@@ -417,7 +415,7 @@ def _read_character_class(pattern: bytes, at: int) -> tuple[bytes, int] | None:
 
 
 def _read_character(pattern: bytes, at: int) -> bytes:
-    """Raises _NeverMatchesError where the pattern has ended."""
+    """Read a character. Raises _NeverMatchesError at the end of the pattern."""
     if at >= len(pattern):
         raise _NeverMatchesError
     return pattern[at : at + 1]
@@ -440,7 +438,7 @@ def _build_regex(tokens: Sequence[bytes]) -> bytes:
 
 
 def _build_path_regex(tokens: Sequence[bytes]) -> bytes:
-    """Names and the slashes between them."""
+    """Build a regular expression from names and the slashes between them."""
     return _SLASH_TOKEN.join(map(_build_name_regex, _split_tokens(tokens, _SLASH_TOKEN)))
 
 

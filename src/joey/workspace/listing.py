@@ -1,11 +1,11 @@
 """File listings made with ripgrep: of one directory, or of the whole workspace.
 
-A recursive listing of a directory (`list_directory`) is ripgrep's list of files, which knows
-gitignore, plus what it does not report: empty directories, symlinks, pipes, and hidden directories,
-which are not entered. Other directories that are not entered are named apart: those that git
-ignores, and those with installed packages. When there is too much, the deepest entries go first.
-Directories are opened without following a symlink, and ripgrep's files are checked again that way:
-while it walks, a directory may become a symlink to anywhere.
+A recursive listing of a directory (`list_directory`) is ripgrep's list of files, which supports
+gitignore, plus entries that it does not report: empty directories, symlinks, pipes, and hidden
+directories, which are not entered. Other directories that are not entered are listed separately:
+those that git ignores, and those with installed packages. If there are too many entries, the
+deepest ones are dropped first. Directories are opened without following a symlink, and ripgrep's
+files are checked again that way: meanwhile a directory may become a symlink to anywhere.
 
 `list_indexable_files` and `list_all_files` list all files of the workspace, for the code index and
 for completion. They block, and are called in a thread.
@@ -65,8 +65,8 @@ _DIGITS_RE = compile_regex(r"([0-9]+)")
 async def list_directory(
     files: LocalFiles, path: ResolvedPath, recursive: bool, limit: int
 ) -> Listing:
-    """The entries of a folder, at most `limit`, each folder followed by what is in it. Raises
-    ToolError: it is not a folder, or cannot be listed."""
+    """List the entries of a directory, at most `limit`, each directory followed by its entries.
+    Raises ToolError if it is not a directory, or cannot be listed."""
     kind = await files.stat(path)
     if not kind.exists:
         raise TargetNotFoundError(f"Cannot list {path.display_path}. It does not exist.")
@@ -95,7 +95,7 @@ async def list_directory(
 
 
 class _DirectoryLister:
-    """One folder that is being listed. Entries are relative to it; folders end with `/`."""
+    """The listing of one directory. Entries are relative to it; directories end with `/`."""
 
     def __init__(self, files: LocalFiles, resolved_path: ResolvedPath) -> None:
         self._files = files
@@ -110,12 +110,12 @@ class _DirectoryLister:
             self._workspace_prefix = f"{below}/" if below is not None else "/"
 
     def list_top_level(self) -> tuple[set[str], bool]:
-        """The folder's own entries, and whether there are more than one would read."""
+        """List the directory's own entries, and whether there are too many to read."""
         entries = {entry for entry, _ in islice(self._iter_entries(""), _MAX_LISTED_FILES + 1)}
         return entries, len(entries) > _MAX_LISTED_FILES
 
     async def list_recursively(self, top_level: set[str]) -> tuple[set[str], set[str], bool]:
-        """All entries, the folders that were not entered, and whether there are more."""
+        """List all entries, the directories that were not entered, and whether there are more."""
         listed: set[str] = set()
         environments = await asyncio.to_thread(
             lambda: [
@@ -145,8 +145,7 @@ class _DirectoryLister:
         return found | directories | extra, skipped, False
 
     async def _run_ripgrep(self, found: set[str], *more: str) -> bool:
-        """Add what ripgrep lists; True when it was stopped before the end. Raises
-        BlockingFileError."""
+        """Add ripgrep's list; True if it was stopped before the end. Raises BlockingFileError."""
         arguments = ["--files", "--hidden", "--null", "--sort=path", *_EXCLUDE_GLOB_OPTIONS, *more]
         prefix = f"{self._path}/"
         try:
@@ -168,7 +167,7 @@ class _DirectoryLister:
         return False
 
     def _iter_confirmed_files(self, paths: set[str]) -> Iterator[str]:
-        """Those that really are files of this folder."""
+        """Iterate over the entries that really are files of this directory."""
         for directory, group in groupby(sorted(paths, key=_get_parent), key=_get_parent):
             with suppress(OSError), open_directory(self._path / directory) as descriptor:
                 for path in group:
@@ -177,8 +176,8 @@ class _DirectoryLister:
                         yield path
 
     def _collect_unreported_entries(self, directories: set[str]) -> tuple[set[str], set[str]]:
-        """Hidden and empty folders, links and special files beside the files that were found; and
-        the folders in which ripgrep found nothing, though they are not empty."""
+        """Collect hidden and empty directories, links and special files; and the directories in
+        which ripgrep found nothing, although they are not empty."""
         extra: set[str] = set()
         skipped: set[str] = set()
         entries = chain.from_iterable(
@@ -202,7 +201,7 @@ class _DirectoryLister:
             yield from self._iter_entries(directory)
 
     def _iter_entries(self, directory: str) -> Iterator[tuple[str, bool]]:
-        """What a folder holds, and whether it is a regular file."""
+        """Iterate over the entries of a directory, and whether each is a regular file."""
         with scan_directory(self._path / directory) as entries:
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
@@ -223,7 +222,7 @@ class _DirectoryLister:
         )
 
     def _is_link_hidden(self, path: str) -> bool:
-        """Another name of what is hidden is hidden too."""
+        """Whether a link is hidden, because its target is."""
         try:
             return self._files.resolve(str(self._path / path)).is_ignored
         except ToolError:  # it leads to a name that cannot be used
@@ -231,7 +230,7 @@ class _DirectoryLister:
 
 
 def _is_placeholder(entry: os.DirEntry[str]) -> bool:
-    """Whether the sandbox of a running command has made it, and will remove it."""
+    """Whether the sandbox of a running command has created it, and will remove it."""
     if entry.name not in PLACEHOLDER_NAMES:
         return False
     try:
@@ -245,7 +244,7 @@ def _get_parent(path: str) -> str:
 
 
 def _is_empty_directory(path: Path) -> bool:
-    """A folder that cannot be looked into is as good as one."""
+    """Whether a directory is empty or unreadable."""
     try:
         with scan_directory(path) as entries:
             return next(entries, None) is None
@@ -254,7 +253,8 @@ def _is_empty_directory(path: Path) -> bool:
 
 
 def _build_sort_key(entry: str) -> tuple[list[list[str | int]], str]:
-    """Part by part, so that entries follow their folder; numbers by value, letters by name."""
+    """Build a sort key part by part, so that entries follow their directory; numbers by value,
+    letters by name."""
     parts = [
         [
             int(piece) if at % 2 else piece.casefold()
@@ -284,17 +284,16 @@ class _ListingError(Exception):
 
 
 def list_indexable_files(files: LocalFiles, stop: Event | None = None) -> Listing:
-    """Files that neither git ignores nor `.rooignore` hides, relative to the root, in no order; not
-    hidden, large, generated or installed ones, links, or names that cannot be shown as they are.
-    Blocks for as long as walking the tree takes, unless `stop` is set. Raises ToolError: there is
-    no ripgrep, the workspace is the home of many projects, or it or `.rooignore` cannot be read.
-    """
+    """List files that neither git ignores nor `.rooignore` hides, relative to the root, unordered;
+    without hidden, large, generated or installed ones, links, or names that cannot be displayed.
+    Blocks while it walks the tree, unless `stop` is set. Raises ToolError if there is no ripgrep,
+    the workspace is the home of many projects, or it or `.rooignore` cannot be read."""
     return _list_files(files, _INDEXABLE_FILE_OPTIONS, MAX_INDEXED_FILES, stop or Event())
 
 
 def list_all_files(files: LocalFiles, stop: Event | None = None) -> Listing:
-    """As `list_indexable_files`, with hidden, large and generated files: all that a user may point
-    at. Raises ToolError."""
+    """Like `list_indexable_files`, but with hidden, large and generated files: all that a user may
+    mention. Raises ToolError."""
     return _list_files(files, _ALL_FILE_OPTIONS, MAX_FILE_NAMES, stop or Event())
 
 
@@ -317,8 +316,8 @@ def _list_files(files: LocalFiles, chosen: Sequence[str], max_files: int, stop: 
 
 
 async def _print_files(files: LocalFiles, chosen: Sequence[str], stop: Event) -> bytes:
-    """ripgrep's list. It need not walk what is hidden, where it reads the rules as git does; the
-    root of the rules is where it is started."""
+    """Print ripgrep's list. It skips hidden files if it reads the rules as git does; it is started
+    in the root of the rules."""
     is_compatible = files.ignore_rules.is_ripgrep_compatible()
     hidden = [f"--ignore-file={IGNORE_FILE_NAME}"] if is_compatible else []
     stopping = asyncio.create_task(_cancel_when_set(stop, asyncio.current_task()))

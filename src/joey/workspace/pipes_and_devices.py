@@ -1,7 +1,7 @@
 """Pipes and devices that make git and ripgrep wait forever.
 
-Both open the files with ignore rules, and git some more, without checking their type: a pipe that
-nobody writes to blocks them. Searching for one takes as long as they do, so that is only done when
+Both open the files with ignore rules, and git some more, without checking their type: a pipe
+without a writer blocks them. Searching for one takes as long as they do, so it is only done when
 they take long.
 """
 
@@ -36,8 +36,8 @@ class BlockingFileError(Exception):
 
 @asynccontextmanager
 async def watch_for_blocking_files(directory: Path, opened: frozenset[str]) -> AsyncIterator[None]:
-    """For as long as a program works in a folder that opens files with these names. Raises
-    BlockingFileError: it takes long, and there is something that it may wait for."""
+    """Watch for the duration of a program that opens files of these names. Raises BlockingFileError
+    if it takes long, and there is a file that it may wait for."""
     if not opened:
         yield
         return
@@ -67,8 +67,8 @@ async def watch_for_blocking_files(directory: Path, opened: frozenset[str]) -> A
 
 
 def find_blocking_file(directory: Path, opened: frozenset[str], stop: Event) -> Path | None:
-    """In a folder, or right in one above it, where ripgrep looks too. Takes as long as there are
-    files, unless `stop` is set."""
+    """Find a blocking file in a directory, or directly in a parent, where ripgrep looks too. The
+    time depends on the number of files, unless `stop` is set."""
     above = (path / name for path in directory.parents for name in sorted(opened))
     for path in chain(above, _iter_irregular_opened_files(directory, opened, stop)):
         try:
@@ -84,7 +84,7 @@ def find_blocking_file(directory: Path, opened: frozenset[str], stop: Event) -> 
 
 
 def can_block_git(path: bytes, mode: int) -> bool:
-    """For who has seen a file, and not followed a link."""
+    """Whether a file, seen without following links, can block git."""
     return (
         is_pipe_or_device(mode)
         and os.fsdecode(path.rpartition(b"/")[2]) in _FILES_ALWAYS_OPENED_BY_GIT
@@ -92,18 +92,21 @@ def can_block_git(path: bytes, mode: int) -> bool:
 
 
 def is_pipe_or_device(mode: int) -> bool:
-    """Not sockets: nobody can open one."""
+    """Whether it is a pipe or device; not a socket, which cannot be opened."""
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
 def _iter_irregular_opened_files(
     directory: Path, opened: frozenset[str], stop: Event
 ) -> Iterator[Path]:
-    """What is no regular file; the shallow ones first."""
+    """Iterate over files that are not regular; shallow ones first."""
     pending = deque([(directory, False)])
     while pending and not stop.is_set():
         here, is_inside = pending.popleft()
-        with suppress(OSError), os.scandir(here) as entries:  # what we may not see, they may not
+        with (
+            suppress(OSError),
+            os.scandir(here) as entries,
+        ):  # unreadable for them too
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append((Path(entry.path), is_inside or entry.name == _GIT_DIRECTORY))

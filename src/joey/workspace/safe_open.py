@@ -1,9 +1,9 @@
 """Opening of files and directories without following symlinks.
 
-Decisions about a path are made after its symlinks were resolved. Opening the result by its name
-would trust that nobody has put a symlink in since. Here each directory is opened from the one
-above it and a symlink is an error, so the file is the one that was decided about or none. The
-links in `/proc` that bypass file names count as symlinks too.
+Decisions about a path are made after its symlinks were resolved. Opening the result by name would
+rely on no symlink being added since. Here each directory is opened from its parent and a symlink is
+an error, so the file is the approved one or none. The links in `/proc` that bypass file names count
+as symlinks too.
 
 `openat2` could do this in one call, but not on every system, not while creating directories on the
 way, and without telling which directory was replaced.
@@ -29,8 +29,7 @@ _MAX_RESOLVE_ATTEMPTS = 20
 
 
 def resolve_real_path(path: Path) -> Path:
-    """Where a path leads, or would if it existed. Raises OSError: what is on the way keeps
-    changing."""
+    """Resolve a path that need not exist. Raises OSError if a part of it keeps changing."""
     for _ in range(_MAX_RESOLVE_ATTEMPTS):
         # A link that is none any more when it is read; as likely as not, it is over by now.
         with suppress(OSError):
@@ -39,7 +38,8 @@ def resolve_real_path(path: Path) -> Path:
 
 
 def find_directory_identity(directory: Path) -> DirectoryIdentity | None:
-    """The folder, or the one above it that exists; None when that cannot be seen."""
+    """Find the identity of the directory, or its nearest existing parent; None if that is not
+    accessible."""
     parts = directory.parts
     for depth in range(len(parts), 0, -1):
         try:
@@ -55,9 +55,8 @@ def find_directory_identity(directory: Path) -> DirectoryIdentity | None:
 def open_directory(
     path: Path, *, create: bool = False, identity: DirectoryIdentity | None = None
 ) -> AbstractContextManager[int]:
-    """A handle by which files of a folder can be named (`dir_fd`). Raises OSError: a part of the
-    path is missing, a link or no folder; or the folder at the `identity` is not the one that it
-    was."""
+    """Open a directory as a `dir_fd`. Raises OSError if a part of the path is missing, a link or
+    not a directory; or the directory at the `identity` was replaced."""
 
     def check_identity(depth: int, descriptor: int) -> None:
         if identity is not None and depth + 1 == identity.depth:
@@ -71,15 +70,14 @@ def open_directory(
 
 @contextmanager
 def open_regular_file(path: Path) -> Iterator[int]:
-    """A descriptor to read a regular file; what else there may be is not even opened, since opening
-    some devices does something. Raises OSError: there is none, or it is a file of the kernel's
-    own."""
+    """Open a regular file for reading; other files are not even opened, since opening some devices
+    has effects. Raises OSError if there is none, or it is a kernel file."""
     name = path.name or "."
     with open_directory(path.parent) as directory:
         files.check_regular_file(os.stat(name, dir_fd=directory, follow_symlinks=False))
         opened = files.open_regular_file(name, follow_symlinks=False, dir_fd=directory)
     with opened as file:
-        # There the system shows its own insides, such as the environment of processes.
+        # There the kernel exposes internals, such as the environment of processes.
         is_kernel_path = os.path.join(*path.parts[:2]) in _KERNEL_DIRECTORIES  # noqa: PTH118
         if is_kernel_path or os.fstat(file.fileno()).st_dev in _find_kernel_devices():
             raise OSError(errno.EINVAL, "it is not on a disk, but made up by the system")
@@ -87,13 +85,13 @@ def open_regular_file(path: Path) -> Iterator[int]:
 
 
 def lstat_path(path: Path) -> os.stat_result:
-    """What is at a path, which may be a link itself. Raises OSError."""
+    """Stat a path, which may be a link itself. Raises OSError."""
     with open_directory(path.parent) as directory:
         return os.stat(path.name or ".", dir_fd=directory, follow_symlinks=False)
 
 
 def lstat_at(name: str | bytes, directory: int) -> os.stat_result | None:
-    """The same of a name in an open folder; None when there is none. Raises OSError."""
+    """Stat a name in an open directory; None if there is none. Raises OSError."""
     try:
         return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -108,9 +106,9 @@ def replace_tracked_file(
     earlier: os.stat_result | None,
     temporary_name: str | None = None,
 ) -> None:
-    """Make a file what git has under a mode: `data` is what it holds, or where a symlink leads. A
-    regular file keeps its permissions; whom it may be read by, a program may be run by. Raises
-    OSError."""
+    """Make a file match git's entry with this mode: `data` is its content, or the target of a
+    symlink. A regular file keeps its permissions; a program becomes executable for everyone who may
+    read it. Raises OSError."""
     with files.replace_at(directory, name, temporary_name) as temporary:
         if mode == SYMLINK_MODE:
             os.symlink(data, temporary, dir_fd=directory)
@@ -127,7 +125,8 @@ def replace_tracked_file(
 
 @cache
 def _find_kernel_devices() -> frozenset[int]:
-    """By which these files are known where they are mounted elsewhere too."""
+    """Find the devices of kernel file systems, to recognize these files where they are mounted
+    elsewhere."""
     found = set()
     for path in _KERNEL_DIRECTORIES:
         with suppress(OSError):

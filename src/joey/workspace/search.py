@@ -6,12 +6,12 @@ takes one processor, but is over as soon as enough was found.
 
 Its JSON output is not used: that has a whole line for every match and an entry for each occurrence
 in it, so one line of a hundred megabytes becomes gigabytes. As text, lines come cut to a length.
-Between path, numbers and text stands a random separator, so neither names nor contents can be
-taken for one.
+Between path, numbers and text stands a random separator, so neither names nor contents can be taken
+for one.
 
-ripgrep opens files by name. While it walks, a directory may become a symlink to anywhere, and it
-would report what it finds there. So nothing is shown that is not in the file when that is opened
-without following a symlink (`_verify_hit`).
+ripgrep opens files by name. Meanwhile, a directory may become a symlink to anywhere, and ripgrep
+would report matches there. So only lines are shown that are in the file when it is opened without
+following a symlink (`_verify_hit`).
 
 Globs narrow a search to some files, as models write them. ripgrep's own `--glob` is no use: a file
 that matches it is searched even if git ignores it. Its file types respect the ignore rules, but
@@ -164,7 +164,8 @@ class LocalSearch:
         return Listing(entries, truncated=len(found) > limit)
 
     async def _find_files(self, question: _SearchQuery) -> list[str]:
-        """Visible files that match, one more than are wanted at most. Raises BlockingFileError."""
+        """Find visible files that match, at most one more than requested. Raises
+        BlockingFileError."""
         arguments, directory = question.ripgrep_arguments, question.target.path
         found: list[str] = []
         with suppress(TimeoutError):
@@ -184,7 +185,8 @@ class LocalSearch:
         return await search_lines(path, regex, limit)
 
     async def _check_searchable(self, path: ResolvedPath) -> FileStat:
-        """Raises ToolError: the path is neither a file nor a folder, or nothing may be shown."""
+        """Check that a path can be searched. Raises ToolError if it is neither a file nor a
+        directory, or hidden."""
         self._check_ignore_rules_usable(path)
         kind = await self._files.stat(path)
         if not kind.exists:
@@ -196,7 +198,7 @@ class LocalSearch:
         return kind
 
     def _check_ignore_rules_usable(self, path: ResolvedPath) -> None:
-        """Where all is hidden, "nothing found" would be no answer."""
+        """Check the ignore rules. If everything is hidden, "nothing found" would be misleading."""
         if path.is_inside and (rules_error := self._files.ignore_rules.error):
             raise ToolError(f"Cannot look into {path.display_path}: {rules_error}")
 
@@ -225,7 +227,7 @@ class LocalSearch:
         )
 
     async def _run_ripgrep(self, question: _SearchQuery, reader: HitReader, *more: str) -> bool:
-        """Until there is no more, or enough; False when the time was up before."""
+        """Run ripgrep until the end, or until enough was found; False after the timeout."""
         arguments = [*reader.ripgrep_arguments, *question.ripgrep_arguments, *more]
         try:
             async with (
@@ -244,7 +246,7 @@ class LocalSearch:
         return True
 
     def _format_visible_path(self, question: _SearchQuery, raw: bytes) -> str | None:
-        """How a file is named; None if it is hidden or not meant."""
+        """Format the path of a file; None if it is hidden or does not match the pattern."""
         path = os.fsdecode(raw)
         relative = _strip_directory(path, self._files.root)
         if question.file_pattern is not None and not _matches_file_pattern(
@@ -260,14 +262,16 @@ class LocalSearch:
 def _matches_file_pattern(
     pattern: FilePattern, target: ResolvedPath, path: str, relative: str | None
 ) -> bool:
-    """Patterns may start at the folder that is searched, or at the workspace."""
+    """Whether a file matches; patterns may be relative to the searched directory or the
+    workspace."""
     if (below := _strip_directory(path, target.path)) is None:
         return path == str(target.path)
     return pattern.matches(below) or (relative is not None and pattern.matches(relative))
 
 
 def _strip_directory(path: str, directory: Path) -> str | None:
-    """What comes after the folder; ripgrep's paths are plain, and making a `Path` of each slow."""
+    """Return the part after the directory; ripgrep's paths are plain, and creating a `Path` for
+    each is slow."""
     start = f"{directory}".rstrip("/") + "/"
     return path[len(start) :] if path.startswith(start) else None
 
@@ -292,7 +296,7 @@ class SearchLine(Struct, frozen=True):
 
 
 class RawHit(Struct, frozen=True):
-    """A run of adjacent lines, as ripgrep tells it."""
+    """A run of adjacent lines, as reported by ripgrep."""
 
     path: bytes
     display_path: str
@@ -308,8 +312,8 @@ class RawHit(Struct, frozen=True):
 
 
 class HitReader:
-    """Collects runs of adjacent lines, and forgets those of files that `format_path` has no name
-    for."""
+    """Collects runs of adjacent lines, and drops those of files for which `format_path` returns
+    None."""
 
     def __init__(self, format_path: Callable[[bytes], str | None], most_lines: int) -> None:
         self._format_path = format_path
@@ -324,7 +328,7 @@ class HitReader:
 
     @property
     def ripgrep_arguments(self) -> list[str]:
-        """How ripgrep must print."""
+        """Arguments for ripgrep's output format."""
         return [
             *("--no-heading", "--with-filename", "--line-number", "--byte-offset"),
             "--no-context-separator",
@@ -362,7 +366,7 @@ class HitReader:
         self._remaining_lines -= 1
 
     def finish(self) -> list[RawHit]:
-        """All hits, in the order of their paths, name by name."""
+        """Return all hits, in the order of their paths, name by name."""
         self._finish_hit()
         self._hits.sort(key=lambda found: (found.path.split(b"/"), found.lines[0].number))
         return self._hits
@@ -383,7 +387,7 @@ class HitReader:
 
 
 def limit_hit_lines(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
-    """Not more lines in all of them together than are wanted."""
+    """Limit the total number of lines."""
     kept: list[SearchHit] = []
     for hit in hits:
         if lines <= 0:
@@ -394,7 +398,7 @@ def limit_hit_lines(hits: list[SearchHit], lines: int) -> tuple[SearchHit, ...]:
 
 
 def _is_regular_file(path: Path) -> bool:
-    """Whether it is one, and its path leads through no link."""
+    """Whether it is a regular file whose path has no links."""
     try:
         with open_regular_file(path):
             return True
@@ -403,7 +407,7 @@ def _is_regular_file(path: Path) -> bool:
 
 
 def _verify_hit(hit: RawHit) -> bool:
-    """Whether all of its lines are in its file, whose path leads through no link."""
+    """Whether all of its lines are in its file, whose path has no links."""
     try:
         with open_regular_file(Path(os.fsdecode(hit.path))) as descriptor:
             head = os.pread(descriptor, 3, 0)
@@ -437,7 +441,7 @@ class FilePattern:
     """`*.ts`, `src/**/*.{js,jsx}`, `!*.min.js`: a name anywhere, or a path from the folder."""
 
     def __init__(self, pattern: str) -> None:
-        """Raises ToolError when the pattern is longer than anybody needs."""
+        """Raises ToolError if the pattern is too long."""
         if len(pattern) > _MAX_PATTERN_CHARS:
             raise ToolError(f"The file pattern is longer than {_MAX_PATTERN_CHARS} characters.")
         self._is_inclusive = not pattern.startswith("!")
@@ -462,14 +466,14 @@ class FilePattern:
 
     @property
     def ripgrep_arguments(self) -> list[str]:
-        """What tells ripgrep which files cannot match."""
+        """Arguments with which ripgrep skips files that cannot match."""
         hidden, names = ["--hidden"] if self._includes_hidden else [], self._glob_file_names
         if not self._is_inclusive or any(name == "**" or ":" in name for name in names):
             return hidden
         return [*hidden, *(f"--type-add=wanted:{name}" for name in names), "--type=wanted"]
 
     def matches(self, path: str) -> bool:
-        """Whether a file is meant; hidden ones only are when the pattern names something hidden."""
+        """Whether a file matches; hidden ones only if the pattern names something hidden."""
         parts = path.split("/")
         if not self._includes_hidden and any(part.startswith(".") for part in parts):
             return False
@@ -477,7 +481,7 @@ class FilePattern:
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    """`a.{b,c}` as `a.b` and `a.c`."""
+    """Expand `a.{b,c}` to `a.b` and `a.c`."""
     done: list[str] = []
     pending = [pattern]
     while pending:
@@ -493,7 +497,7 @@ def _expand_braces(pattern: str) -> list[str]:
 
 
 def _matches_glob(glob: list[_NameMatcher | None], parts: list[str]) -> bool:
-    """Go through the path once, knowing all places in the glob that one may have come to."""
+    """Match a path in one pass, tracking all possible positions in the glob."""
     at = set(_iter_positions(glob, 0))
     for part in parts:
         at = {
@@ -506,7 +510,8 @@ def _matches_glob(glob: list[_NameMatcher | None], parts: list[str]) -> bool:
 
 
 def _iter_positions(glob: list[_NameMatcher | None], start: int) -> Iterator[int]:
-    """This place in the glob, and those behind it if it stands for any number of folders."""
+    """Iterate over this position in the glob, and those after it if it matches any number of
+    directories."""
     yield start
     while start < len(glob) and glob[start] is None:
         start += 1

@@ -37,7 +37,7 @@ GAP_STRIP_KEY = -1
 
 
 class DrawContext(Struct, frozen=True):
-    """All that decides how things are drawn."""
+    """Everything that affects how blocks are drawn."""
 
     width: int
     palette: Palette
@@ -64,34 +64,34 @@ class Block:
 
     @property
     def is_compact(self) -> bool:
-        """It may stand close to others of its kind."""
+        """Whether it may be placed close to others of its kind."""
         return False
 
-    # What it shows: for each kind of block
+    # Content, for each kind of block
 
     def build_stable_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        """Pieces that stay: until `invalidate`, there are only ever more of them."""
+        """Build the stable pieces: until `invalidate`, their number only grows."""
         return ()
 
     def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
-        """Pieces below them that may be others the next time."""
+        """Build the pieces below, which may change at the next call."""
         return ()
 
     def estimate_chars_and_line_breaks(self) -> tuple[int, int]:
-        """About how many characters and line breaks there are, known without a look."""
+        """Estimate the numbers of characters and line breaks cheaply."""
         return 0, 0
 
-    # When it changes
+    # Changes
 
     def mark_grown(self) -> None:
-        """There is more at its end."""
+        """Mark that content was appended."""
         self._is_stale = True
 
     def invalidate(self) -> None:
-        """It is another one."""
+        """Mark that all content has changed."""
         self._draw_context = None
 
-    # How it is drawn
+    # Drawing
 
     def is_measured(self, context: DrawContext) -> bool:
         return self._draw_context is context
@@ -119,13 +119,13 @@ class Block:
         return strips[line - self._part_top_lines[number]]
 
     def pop_first_changed_line(self) -> int:
-        """The first line to draw again. It may have been laid out repeatedly since the last time:
-        other parts of the screen are drawn too before its own frame comes."""
+        """Return the first line to draw again, and reset it. It may have been laid out several
+        times since: other parts of the screen are drawn too before its own frame."""
         line, self._first_changed_line = self._first_changed_line, sys.maxsize
         return line
 
     def discard_strips(self) -> None:
-        """It is out of sight; how high it is stays known."""
+        """Discard the strips because it is out of sight; its height stays known."""
         self._strips = {}
 
     def _layout_parts(self, context: DrawContext) -> None:
@@ -175,7 +175,7 @@ class BlockPart(Protocol):
 
 
 class WrappedLine(Struct, frozen=True):
-    """Text broken between words; what follows the first line is indented by `hang`."""
+    """Text broken between words; continuation lines are indented by `hang`."""
 
     spans: Spans
     hang: int = 0
@@ -188,7 +188,7 @@ class WrappedLine(Struct, frozen=True):
 
 
 class LazyWrappedLine(Struct, frozen=True):
-    """The same from a text that is parsed when drawn; drawn, it is no longer than the text."""
+    """Wrapped text that is parsed when drawn; drawn, it is no longer than the text."""
 
     text: str
     hang: int
@@ -212,7 +212,7 @@ class LazyWrappedLine(Struct, frozen=True):
 
 
 class VerbatimLines(Struct, frozen=True):
-    """Lines that are broken at the edge only, after a margin; coloured when seen."""
+    """Lines that are broken only at the edge, after a margin; coloured when visible."""
 
     lines: Sequence[str]
     margin: Spans
@@ -236,7 +236,7 @@ def compute_content_width(width: int, margin: Spans) -> int:
 
 
 class HangingIndentLines(Struct, frozen=True):
-    """Lines with a margin of their own each, as in a diff; what follows is set below the text."""
+    """Lines with a margin each, as in a diff; continuation lines are indented below the text."""
 
     lines: Sequence[Spans]
     hang: int
@@ -252,7 +252,7 @@ class HangingIndentLines(Struct, frozen=True):
 
 
 class SingleLine(Struct, frozen=True):
-    """A line that is cut where the screen ends."""
+    """A line that is cut at the screen's width."""
 
     spans: Spans
 
@@ -316,7 +316,7 @@ class BlockHeights:
             number += number & -number
 
     def get_top_line(self, index: int) -> int:
-        """The line in which it begins."""
+        """Return the line in which it begins."""
         total = 0
         while index:
             total += self._tree_sums[index]
@@ -324,7 +324,7 @@ class BlockHeights:
         return total
 
     def find_block(self, line: int) -> tuple[int, int]:
-        """What stands at a line, and how far below its top the line is."""
+        """Find the block at a line, and how far below its top the line is."""
         index, step = 0, 1 << len(self._tree_sums).bit_length()
         while step:
             if index + step < len(self._tree_sums) and self._tree_sums[index + step] <= line:

@@ -1,6 +1,6 @@
 """Blocks of tool calls: commands with their output, all other tools, calls that still stream.
 
-Of an output the beginning and the end are visible, the rest is folded.
+The beginning and the end of an output are visible, the rest is folded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MIN_DISPLAYED_DURATION_S = 1.0
 
 
 class CallBlock(Block):
-    """A call by its row. What it printed and what it brought comes later."""
+    """A call, drawn from its row. Its output and results come later."""
 
     _output: OutputLines | None = None
     """What came from other rows than that of the call."""
@@ -61,7 +61,7 @@ class CallBlock(Block):
         self.row = row
 
     def update_row(self, row: Row) -> None:
-        """The same call: something about it has changed."""
+        """Update the row of the same call."""
         self.row = row
         self.invalidate()
 
@@ -71,7 +71,7 @@ class CallBlock(Block):
         self.mark_grown()
 
     def set_output(self, output: str) -> None:
-        """The output, once it is over."""
+        """Set the complete output."""
         self._output = OutputLines(ensure_final_newline(output))
         self.invalidate()
 
@@ -117,7 +117,8 @@ class CommandBlock(CallBlock):
     _full_output: OutputLines | None = None
 
     def set_output(self, output: str) -> None:
-        """The row of a long output leaves its middle out; its lines were counted as they came."""
+        """Set the output. The row of a long output leaves out its middle; its lines were counted as
+        they arrived."""
         seen = 0 if self._output is None else self._output.line_count
         line_count = seen if _OMISSION_RE.search(output) else None
         self._output = OutputLines(ensure_final_newline(output), line_count=line_count)
@@ -128,7 +129,7 @@ class CommandBlock(CallBlock):
         return parse_plain_text(COMMAND_TOOL_NAME, self.row.text or "")
 
     def _choose_output(self, *, expanded: bool) -> OutputLines | None:
-        """What is kept is only at hand while it is shown."""
+        """Choose the output to draw. Stored output is only loaded while it is shown."""
         if not expanded:
             self._full_output = None
         elif self._full_output is None and self.row.result is not None and self.output_loader:
@@ -195,7 +196,7 @@ class ToolCallBlock(CallBlock):
         return [*pieces, *(WrappedLine([*_INDENT, (line, "")], 2) for line in lines), *hint]
 
     def _build_footer_parts(self, *, expanded: bool) -> Iterator[BlockPart]:
-        """Most results are for the model, and only shown when everything is."""
+        """Build the footer; most results are for the model, and only shown with all details."""
         result = self.row.result or ""
         custom = self._summary.is_custom
         if result and self._output is None and not self._is_rejected() and (expanded or custom):
@@ -206,7 +207,7 @@ class ToolCallBlock(CallBlock):
 
 
 class StreamingCallBlock(Block):
-    """A call while its arguments come: what it is about, and how long it has become."""
+    """A call while its arguments stream: its subject, and its size so far."""
 
     @property
     def is_compact(self) -> bool:
@@ -236,7 +237,7 @@ T = TypeVar("T")
 
 
 def _fold(lines: Sequence[T], limit: int, *, expanded: bool) -> tuple[Sequence[T], list[BlockPart]]:
-    """The lines to show, and the hint in place of the others."""
+    """Return the lines to show, and the hint that replaces the others."""
     if expanded or len(lines) <= limit + 1:
         return lines, []
     return lines[:limit], [build_fold_hint(len(lines) - limit)]
@@ -254,7 +255,7 @@ def build_fold_hint(line_count: int) -> BlockPart:
 
 
 def _split_into_chunks(lines: Sequence[str]) -> list[BlockPart]:
-    """Many lines of output as pieces that are small enough to be drawn in a moment."""
+    """Split many lines of output into pieces small enough to be drawn quickly."""
     return [
         VerbatimLines(lines[start : start + CHUNK_LINES], OUTPUT_MARGIN)
         for start in range(0, len(lines), CHUNK_LINES)
@@ -262,16 +263,16 @@ def _split_into_chunks(lines: Sequence[str]) -> list[BlockPart]:
 
 
 def ensure_final_newline(text: str) -> str:
-    """A text whose last line is whole."""
+    """Return a text whose last line is complete."""
     return text if not text or text.endswith("\n") else f"{text}\n"
 
 
 class OutputLines:
-    """Lines as they come; the first ones stay, of the rest the last ones are kept."""
+    """Lines of streaming output; the first ones stay, of the rest the last ones are kept."""
 
     def __init__(self, text: str = "", *, line_count: int | None = None) -> None:
-        """`line_count`: how many lines there were before the middle of the text was left out; None:
-        it is all there, 0: that is not known."""
+        """`line_count` is the number of lines before the middle of the text was left out; None
+        means that nothing was, 0 that it is not known."""
         self._original_line_count = line_count
         self._unfinished_line = ""
         self._head_lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Diffs of files: numbered lines, and within changed lines the words that differ."""
+"""Diffs of files: numbered lines, with the different words of changed lines highlighted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DiffLine(Struct, frozen=True):
 
 
 def parse_diff(text: str) -> list[DiffLine]:
-    """A unified diff, blocks of SEARCH and REPLACE, or the text of a new file."""
+    """Parse a unified diff, SEARCH and REPLACE blocks, or the text of a new file."""
     lines = [line.expandtabs(TAB_SIZE) for line in split_lines(reveal(text))]
     if any(_HUNK_HEADER_RE.match(line) for line in lines):
         return list(_parse_unified_diff(lines))
@@ -47,7 +47,8 @@ def parse_diff(text: str) -> list[DiffLine]:
 
 
 def _parse_unified_diff(lines: Sequence[str]) -> Iterator[DiffLine]:
-    """The counts of each hunk say which lines are in it: `--- x` may be the removed line `-- x`."""
+    """Parse a unified diff. The counts of each hunk say which lines are in it: `--- x` may be the
+    removed line `-- x`."""
     several = sum(line.startswith("+++ ") for line in lines) > 1
     old = new = old_left = new_left = 0
     is_first = True
@@ -94,7 +95,7 @@ def _parse_search_replace(lines: Sequence[str]) -> Iterator[DiffLine]:
 
 
 class DiffPart(Struct, frozen=True):
-    """Some lines of a change; words are compared when they are seen."""
+    """Some lines of a change; words are compared when they become visible."""
 
     lines: Sequence[DiffLine]
     number_width: int
@@ -130,7 +131,7 @@ def split_into_parts(lines: Sequence[DiffLine]) -> list[DiffPart]:
 
 
 def _highlight_changes(lines: Sequence[DiffLine]) -> list[Spans]:
-    """Lines that replace others side by side: what differs between them stands out."""
+    """Highlight the differences between lines that replace each other."""
     drawn: list[Spans] = [[(line.text, _STYLES_BY_SIGN[line.sign])] for line in lines]
     at = 0
     while at < len(lines):

@@ -1,9 +1,9 @@
 """Streaming Markdown: finished lines become pieces once, only the open end is drawn again.
 
-The kind of a line follows from its beginning and from the open code block or table above it. So
-the cost is linear in the text, and however the text is split while it streams, the same pieces
-come out. Very long lines and parts are cut at positions that depend on the text alone. Inline
-markup that is not closed is shown as written.
+The kind of a line follows from its beginning and from the open code block or table above it. So the
+cost is linear in the text, and the pieces are the same however the text is split while it streams.
+Very long lines and parts are cut at positions that only depend on the text. Inline markup that is
+not closed is shown as written.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class MarkdownParser:
                 return
 
     def close(self) -> None:
-        """Nothing more comes."""
+        """End the stream."""
         line, self._open_line = self._open_line, ""
         if line:
             self._add_line(clean_text(line), goes_on=False)
         self._close_open_part()
 
     def build_open_parts(self) -> list[BlockPart]:
-        """What is drawn below the settled pieces, as it is now."""
+        """Build the pieces below the settled ones in their current state."""
         line = clean_text(self._open_line)
         if self._open_part is not None and (
             self._continuation_column is not None or self._open_part.can_accept(line)
@@ -110,7 +110,7 @@ class MarkdownParser:
             self._begin_line(line, goes_on=goes_on)
 
     def _try_add_to_open_part(self, line: str, *, goes_on: bool) -> bool:
-        """Whether the line belongs to what is open above it; else that is ended."""
+        """Add the line to the open part above it; False if that ends instead."""
         header = self._possible_table_header
         if header is not None and not goes_on and TABLE_SEPARATOR_RE.fullmatch(line):
             self._open_part, self._possible_table_header = OpenTable(header), None
@@ -172,7 +172,7 @@ def _build_line_part(line: str) -> BlockPart:
 
 
 def _find_text_column(line: str) -> int:
-    """The column in which the text of a line begins."""
+    """Find the column in which the text of a line begins."""
     if found := _BULLET_RE.match(line):
         return len(found[1]) + 2
     if found := _NUMBERED_ITEM_RE.match(line):
@@ -222,12 +222,12 @@ class OpenCodeBlock:
         return not closing.startswith(self._fence) or bool(closing.strip(self._fence[0]))
 
     def add_line(self, line: str) -> list[BlockPart]:
-        """What no more lines can change."""
+        """Add a line that later lines cannot change."""
         self._lines.append(self._dedent(line))
         return self.flush() if len(self._lines) >= CHUNK_LINES else []
 
     def build_open_parts(self, line: str) -> list[BlockPart]:
-        """What still grows, with a line that is not at its end."""
+        """Build the growing part, with an incomplete last line."""
         for whole in self._lines[len(self._rendered_lines) :]:
             (spans,) = highlight_lines([whole], self._language)
             self._rendered_lines.append([*CODE_MARGIN, *spans])
@@ -290,8 +290,8 @@ def split_cells(line: str) -> list[str]:
 
 
 class TablePart:
-    """Rows that share their columns. A long table is several of these: the widths are those of
-    its first rows, so that what is drawn stays where it is while more comes."""
+    """Rows with shared columns. A long table is split into several of these: the widths are those
+    of its first rows, so that drawn rows stay in place while more arrive."""
 
     __slots__ = ("_has_header", "_rows", "natural_widths")
 
@@ -323,7 +323,7 @@ class TablePart:
 
 
 def _fit_column_widths(natural_widths: Sequence[int], width: int) -> list[int]:
-    """Columns as wide as they want to be; the widest give way when there is no room."""
+    """Fit the column widths; the widest shrink if there is not enough room."""
     available_width = max(
         len(natural_widths) * _MIN_COLUMN_WIDTH,
         width - len(_COLUMN_SEPARATOR) * (len(natural_widths) - 1),
@@ -369,7 +369,7 @@ _INLINE_MARKUP_RE = re.compile(
 
 
 def parse_inline(text: str, style: str = "") -> Iterator[Span]:
-    """The text without its marks, each piece with its style."""
+    """Parse inline markup into pieces with styles."""
     at = 0
     for found in _INLINE_MARKUP_RE.finditer(text):
         if found.start() > at:

@@ -1,9 +1,9 @@
 """Styled text: spans broken into lines, syntax highlighting, the palette of the conversation.
 
 A span is a text with the name of its style. A name consists of words: `bold`, `italic`,
-`underline`, `strike` and `dim` mean what they say; every other word is a colour that the
-stylesheet of `ConversationView` defines. Breaking lines is linear in the text, whatever the text
-is: a line of a megabyte without a blank is only a long line.
+`underline`, `strike` and `dim` have their usual meaning; every other word is a colour that the
+stylesheet of `ConversationView` defines. Breaking lines takes linear time for any text, even a line
+of a megabyte without a blank.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RICH_CONSOLE = Console(file=io.StringIO())
 
 
 def clean_text(text: str) -> str:
-    """The text without control characters and tabs."""
+    """Remove control characters and tabs from a text."""
     return sanitize(text).expandtabs(TAB_SIZE)
 
 
@@ -52,7 +52,7 @@ def split_rich_text(text: Text) -> Iterator[Spans]:
 
 
 def wrap_spans(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
-    """A line broken between words; the lines that follow are indented by `hang`."""
+    """Break a line between words; continuation lines are indented by `hang`."""
     text = to_plain_text(spans)
     if _is_within_width(text, width):
         return [spans]
@@ -61,7 +61,7 @@ def wrap_spans(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
 
 
 def chop_spans(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
-    """A line broken at the edge, as code and outputs are."""
+    """Break a line at the edge, as for code and output."""
     text = to_plain_text(spans)
     if _is_within_width(text, width):
         return [spans]
@@ -70,7 +70,7 @@ def chop_spans(spans: Spans, width: int, hang: int = 0) -> list[Spans]:
 
 
 def count_chopped_lines(text: str, width: int, hang: int = 0) -> int:
-    """How many lines `chop_spans` makes of a text."""
+    """Count the lines that `chop_spans` makes of a text."""
     if _is_within_width(text, width):
         return 1
     hang = hang if hang <= width // 2 else 0
@@ -110,7 +110,7 @@ def _break_at_spaces(text: str, first_width: int, next_width: int) -> list[tuple
 def _break_at_edge(
     text: str, start: int, end: int, first_width: int, next_width: int
 ) -> Iterator[tuple[int, int]]:
-    """Pieces of at most as many cells; a character that is wider than a line has its own."""
+    """Break into pieces of at most as many cells; a character wider than a line gets its own."""
     part = text[start:end]
     if part.isascii():
         yield (start, min(end, start + first_width))
@@ -129,7 +129,8 @@ def _break_at_edge(
 
 
 def _slice_spans(spans: Spans, pieces: Sequence[tuple[int, int]], hang: int) -> list[Spans]:
-    """The pieces of a line with their styles; both rise, so each span is looked at once."""
+    """Slice the pieces of a line with their styles; both are in order, so each span is visited
+    once."""
     ends = list(accumulate(len(text) for text, _ in spans))
     lines: list[Spans] = []
     at = 0
@@ -169,7 +170,7 @@ _STYLES_BY_TOKEN_TYPE = {
 
 
 def highlight_lines(lines: Sequence[str], language: str) -> list[Spans]:
-    """Each line with its styles, as the language's grammar has it."""
+    """Highlight each line by the grammar of the language."""
     lexer = _load_lexer(language)
     if lexer is None or any(len(line) > MAX_HIGHLIGHTED_LINE_CHARS for line in lines):
         return [[(line, "")] for line in lines]
@@ -181,7 +182,7 @@ def highlight_lines(lines: Sequence[str], language: str) -> list[Spans]:
 
 @lru_cache(maxsize=50)
 def _load_lexer(language: str) -> Any:
-    """One that leaves the text as it is; None for a language that nobody knows."""
+    """Load a lexer that keeps the text unchanged; None for an unknown language."""
     lexer = Syntax("", language).lexer if language else None
     if lexer is not None:
         lexer.stripnl = lexer.stripall = False
@@ -233,7 +234,7 @@ _TEXT_ATTRIBUTE_STYLES = {
 
 class Palette:
     def __init__(self, ground: Style, hues: Mapping[str, Style]) -> None:
-        """`ground` is how text looks that has no style of its own."""
+        """`ground` is the style of text without a style."""
         self._base_style = ground
         self._named_styles = {**hues, **_TEXT_ATTRIBUTE_STYLES}
         self._style_cache: dict[str, Style] = {}
@@ -306,7 +307,7 @@ def build_palette(widget: Widget) -> Palette:
 
 
 def _resolve_component_style(widget: Widget, name: str) -> Style:
-    """A colour on the background of the widget; one that shines through is mixed with it."""
+    """Resolve a colour on the background of the widget; a transparent one is blended with it."""
     styles = widget.get_component_styles(f"conversation--{name}")
     colour = styles.color
     if colour.ansi is not None:

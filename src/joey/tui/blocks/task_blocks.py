@@ -41,7 +41,8 @@ _CALL_ROW_KINDS = frozenset(
 
 
 def as_row(row: Row | dict[str, Any]) -> Row:
-    """Rows that others wrote may have fields of another shape; then only their words count."""
+    """Convert a stored row; one from another program may have fields of another type, in which case
+    only its text is used."""
     if isinstance(row, Row):
         return row
     try:
@@ -65,13 +66,13 @@ def get_row_kind(row: Row) -> str:
 
 
 def is_dropped_call(row: Row) -> bool:
-    """Nothing came of the call; what was wrong with it has a row of its own."""
+    """Whether the call was discarded; the reason has a separate row."""
     is_decided = row.approval_state is not None
     return row.say == RowKind.TOOL and row.partial is not None and not is_decided
 
 
 def build_block(row: Row) -> Block | None:
-    """What a row shows by itself; None when nothing."""
+    """Build the block of a row; None if it shows nothing."""
     text = row.text or ""
     match get_row_kind(row):
         case RowKind.USER_FEEDBACK:
@@ -103,7 +104,7 @@ def build_call_block(row: Row) -> CallBlock:
 
 
 def _build_status_block(row: Row, text: str) -> Block | None:
-    """What joey says about the work."""
+    """Build a block for joey's messages about the task."""
     match get_row_kind(row):
         case RowKind.ERROR | RowKind.DIFF_ERROR if text.strip():
             return build_error_block(_truncate_error(describe_error(text)))
@@ -155,7 +156,7 @@ def _build_condense_block(row: Row) -> Block | None:
 
 
 def _build_browser_block(text: str) -> Block | None:
-    """Where a browser is, and the last words of its console."""
+    """Build a block for the browser's address and its last console messages."""
     seen = decode_row(text)
     where = to_one_line(str(seen.get("currentUrl") or ""), 200)
     logs = str(seen.get("logs") or "").strip()
@@ -198,7 +199,7 @@ class TaskBlocks:
             self._open_thinking = (row.ts, block)
 
     def find_call_for_output(self, ts: int) -> CallBlock | None:
-        """The call whose output a row shows: the last one when the output began."""
+        """Find the call whose output a row shows: the last one when the output began."""
         if self.last_call is not None:
             self._calls_by_output_ts.setdefault(ts, self.last_call)
         return self._calls_by_output_ts.get(ts)
@@ -217,11 +218,11 @@ class TaskBlocks:
         self._previous_step_ts = max(self._previous_step_ts, ts)
 
     def record_call_start(self, row_ts: int) -> None:
-        """A call is about to run; its row is there since the model began to write it."""
+        """Record that a call is about to run; its row exists since the model began to write it."""
         self._call_start_times[row_ts] = max(row_ts, self._previous_step_ts)
 
     def record_answer(self, row_ts: int, ts: int) -> None:
-        """Calls that are waiting, whatever was asked, have not run before."""
+        """Record an answer: the calls that waited for it have not run before."""
         self.record_step(ts)
         for waiting_row_ts in (*self._call_start_times, row_ts):
             self._call_start_times[waiting_row_ts] = ts
@@ -237,7 +238,7 @@ class TaskBlocks:
         return call
 
     def end_thinking(self, now: int) -> ModelThinkingBlock | None:
-        """Something else begins: how long the model has thought is known."""
+        """End the thinking because something else begins, so that its duration is known."""
         if self._open_thinking is None:
             return None
         (begun, block), self._open_thinking = self._open_thinking, None
@@ -246,7 +247,7 @@ class TaskBlocks:
         return block
 
     def clear_pending_and_iter_unfinished(self) -> Iterator[tuple[int, Block]]:
-        """Blocks of what was announced, and will not come any more."""
+        """Clear pending blocks, and iterate over those that will never be completed."""
         self.pending_row_kinds.clear()
         for ts, block in [*islice(reversed(self.blocks_by_ts.items()), MAX_SEARCHED_BLOCKS)]:
             coming = isinstance(block, StreamingResultBlock) and not block.is_finished

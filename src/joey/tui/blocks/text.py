@@ -36,7 +36,7 @@ class StaticBlock(Block):
 
 
 class UserMessageBlock(Block):
-    """What a user said."""
+    """A message of the user."""
 
     def __init__(self, text: str, images: int) -> None:
         self._text = text
@@ -57,10 +57,10 @@ class UserMessageBlock(Block):
 
 
 class MarkdownBlock(Block):
-    """Markdown, whole or as it comes, below a line that says what it is."""
+    """Markdown, complete or streaming, below a heading line."""
 
     def __init__(self, text: str | None = None, head: Sequence[BlockPart] = ()) -> None:
-        """Without a text it is going to come."""
+        """Without a text, it will be streamed."""
         self._heading_parts = head
         self._reset(text)
 
@@ -76,7 +76,7 @@ class MarkdownBlock(Block):
         self.mark_grown()
 
     def finish(self, text: str) -> None:
-        """This is all of it: what was heard, most often, or something else."""
+        """Set the complete text: usually the streamed one, or a different one."""
         if len(text) == self._char_count:
             self.is_finished = True
             self.mark_grown()
@@ -106,8 +106,8 @@ class MarkdownBlock(Block):
 
 
 class StreamingResultBlock(MarkdownBlock):
-    """A result while the call that presents it comes. It may still be sent back, so it is only
-    marked as the result when it is presented."""
+    """A result while its call is streaming. It may still be sent back, so it is marked as the
+    result only when it is presented."""
 
     def __init__(self) -> None:
         super().__init__(head=(WrappedLine([("… result", "muted")]),))
@@ -131,7 +131,7 @@ class StreamingResultBlock(MarkdownBlock):
 
 
 class TransientBlock(Block):
-    """A line that is told anew until it is over: a countdown, something at work."""
+    """A line that is updated until it ends: a countdown, or a running activity."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -145,7 +145,7 @@ class TransientBlock(Block):
 
 
 class ModelThinkingBlock(Block):
-    """What the model thinks: a line of it, or all."""
+    """The model's thinking: one line of it, or all."""
 
     def __init__(self, text: str | None = None) -> None:
         self._text = text or ""
@@ -166,7 +166,7 @@ class ModelThinkingBlock(Block):
         self.mark_grown()
 
     def set_duration(self, seconds: int) -> None:
-        """It took so long; 0 when that is not worth a word."""
+        """Set the duration; 0 if it is too short to mention."""
         self._duration_s, self._is_finished = seconds, True
         self.mark_grown()
 
@@ -203,7 +203,7 @@ def _build_thinking_line(line: str) -> BlockPart:
 
 
 def format_duration(seconds: float) -> str:
-    """`0.4 s`, `12 s`, `3 min 20 s`."""
+    """Format a duration: `0.4 s`, `12 s`, `3 min 20 s`."""
     if seconds < 10:
         return f"{seconds:.1f} s".replace(".0 ", " ")
     minutes, rest = divmod(round(seconds), 60)
@@ -241,7 +241,7 @@ def build_rich_text_block(text: Text) -> StaticBlock:
 
 
 def _build_lines_block(lines: Iterable[Spans]) -> StaticBlock:
-    """Continued lines are indented as their first."""
+    """Build a block whose continuation lines are indented like the first."""
     texts = [(spans, to_plain_text(spans)) for spans in lines]
     return StaticBlock(
         WrappedLine(spans, len(text) - len(text.lstrip(" "))) for spans, text in texts
@@ -254,14 +254,14 @@ _FENCED_BLOCK_RE = re.compile(r"(`{3,})\n(.*)\n\1", re.DOTALL)
 
 
 def attach_shell_output(message: str, transcripts: Sequence[str]) -> str:
-    """The words, with commands and what they printed."""
+    """Attach commands and their output to the message."""
     if not transcripts:
         return message
     return f"{message}{SHELL_OUTPUT_HEADING}{fence_code((chr(10) * 2).join(transcripts))}"
 
 
 def summarize_shell_output(text: str) -> str:
-    """The words as they were written, and the names of the commands below them."""
+    """Summarize a message as written, with the names of the commands below."""
     message, _, rest = text.rpartition(SHELL_OUTPUT_HEADING)
     block = _FENCED_BLOCK_RE.fullmatch(rest.rstrip())
     if not message or block is None:
@@ -271,7 +271,7 @@ def summarize_shell_output(text: str) -> str:
 
 
 def fence_code(text: str) -> str:
-    """A block of code with a fence that is in none of its lines."""
+    """Build a code block whose fence is in none of its lines."""
     fence = "```"
     while fence in text:
         fence += "`"

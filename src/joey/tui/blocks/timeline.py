@@ -57,7 +57,7 @@ class Timeline:
         """Who spoke last."""
 
     def load_session(self, session: Session) -> None:
-        """The past of a task, from its first row on."""
+        """Load the past of a task, from its first row on."""
         self._root_task_id = session.id
         self.clear()
         task_blocks = self._blocks_by_task[session.id]
@@ -79,14 +79,14 @@ class Timeline:
             self._ensure_task_blocks(self._root_task_id)
 
     def add_or_refresh_block(self, block: Block) -> None:
-        """Something that belongs to no task; or that is there already, and has grown."""
+        """Add or refresh a block that belongs to no task, or that has grown."""
         if 0 <= block.index < len(self.blocks) and self.blocks[block.index] is block:
             self._changed_indexes.add(block.index)
         else:
             self._append_block(block, DEFAULT_MARGIN)
 
     def pop_changed_indexes(self) -> set[int]:
-        """The places of blocks that look different since this was last asked."""
+        """Return the indices of blocks that have changed since the last call."""
         changed, self._changed_indexes = self._changed_indexes, set()
         return changed
 
@@ -153,7 +153,7 @@ class Timeline:
             case ev.RowAdded(say=RowKind.SUBTASK_RESULT, subtask_id=str(child_id)) if (
                 child_id in self._blocks_by_task
             ):
-                return  # its own words say it
+                return  # its own text says it
             case _:
                 if isinstance(event, ev.RequestStarted):
                     self._discard_unfinished(task_blocks)
@@ -165,7 +165,7 @@ class Timeline:
     # Rows
 
     def _add_row(self, task_blocks: TaskBlocks, row: Row) -> None:
-        """A row that is whole, or as whole as it is now."""
+        """Add a row in its current state."""
         kind = get_row_kind(row)
         if kind not in (RowKind.CHECKPOINT_SAVED, RowKind.COMMAND_OUTPUT):
             self._mark_changed(task_blocks.end_thinking(row.ts))
@@ -210,7 +210,7 @@ class Timeline:
             task_blocks.has_unreported_interruption = False
             self._append_task_block(task_blocks, build_note_block("interrupted"))
 
-    # What streams
+    # Streaming
 
     def _open_streaming_row(self, task_blocks: TaskBlocks, event: ev.RowOpened) -> None:
         self._mark_changed(task_blocks.end_thinking(event.ts))
@@ -294,7 +294,7 @@ class Timeline:
         return self._blocks_by_task[task_id]
 
     def _append_task_block(self, task_blocks: TaskBlocks, block: Block) -> None:
-        """Append it, after the name of its task when that changes."""
+        """Append a block, after the name of its task if that changes."""
         if task_blocks.task_id != self._last_task_id:
             self._last_task_id = task_blocks.task_id
             self._append_block(build_note_block(f"┄┄ {task_blocks.label}"), DEFAULT_MARGIN)

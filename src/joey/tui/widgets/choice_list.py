@@ -29,7 +29,8 @@ class ChoiceLine(Struct, frozen=True):
 
 
 class ChoiceList(Widget):
-    """Draws only what is visible, and is never focused: its owner passes keys on to it."""
+    """A list that draws only visible lines, and is never focused: its owner passes keys on to
+    it."""
 
     DEFAULT_CSS = """
     ChoiceList { height: auto; }
@@ -65,7 +66,7 @@ class ChoiceList(Widget):
         self.refresh(layout=before != (len(lines), title is None))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        # Most of a small terminal belongs to the conversation still.
+        # Most of a small terminal is left to the conversation.
         max_height = max(3, min(self._max_lines, viewport.height // 2 - 2))
         return min(max_height, max(1, self._title_height + len(self.lines)))
 
@@ -99,7 +100,7 @@ class ChoiceList(Widget):
             self.post_message(self.Selected(self, self.cursor_index))
 
     def process_key(self, key: str) -> bool:
-        """Whether the key was one for lists."""
+        """Process a key; return whether the list uses it."""
         if key in MOVE_STEPS_BY_KEY:
             self.move_cursor(MOVE_STEPS_BY_KEY[key])
         elif key == "enter":
@@ -121,7 +122,7 @@ class ChoiceList(Widget):
         self._mouse_press = self._find_row_under_mouse(event), event.time
 
     def on_click(self, event: events.Click) -> None:
-        """Take the row, unless the mouse was dragged there from another: that selects text."""
+        """Select the row, unless the mouse was dragged there, which selects text."""
         row = self._find_row_under_mouse(event)
         if self._mouse_press is None or event.button != LEFT_BUTTON or row >= len(self.lines):
             return
@@ -165,7 +166,8 @@ class ChoiceList(Widget):
 
     @property
     def _visible_line_count(self) -> int:
-        """Lines there is room for: where not for all, the last line tells of the others."""
+        """The number of visible lines; if not all fit, the last line shows how many more there
+        are."""
         height = self.size.height - self._title_height
         return height if len(self.lines) <= height or height < 2 else height - 1
 

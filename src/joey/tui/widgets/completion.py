@@ -1,7 +1,7 @@
 """Completion of slash commands and `@` mentions in the composer.
 
-`Completer` decides what is offered while the user types and inserts the choice; `CompletionList` is
-the list above the composer, in which the history search shows its results too.
+`Completer` decides which completions to offer and inserts the choice; `CompletionList` is the list
+above the composer, in which the history search shows its results too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CompletionChoice(Struct, frozen=True):
 
 
 def parse_completion_request(row: int, before: str) -> CompletionRequest | None:
-    """Judged by what stands before the cursor in its line."""
+    """Parse the text before the cursor in its line."""
     if row == 0 and (match := _COMMAND_RE.match(before)):
         return CompletionRequest(True, match[1], 0)
     match = _MENTION_RE.search(before[-1_000:])
@@ -59,7 +59,7 @@ def parse_completion_request(row: int, before: str) -> CompletionRequest | None:
 
 
 def match_commands(typed: str, items: Sequence[CompletionItem]) -> list[CompletionChoice]:
-    """The one of this name, those that begin so, then those that have it somewhere."""
+    """Match commands: the exact name, then prefixes, then substrings."""
     word = typed.lower()
 
     def rank(offer: CompletionItem) -> tuple[bool, bool]:
@@ -71,7 +71,7 @@ def match_commands(typed: str, items: Sequence[CompletionItem]) -> list[Completi
 
 
 def match_mentions(typed: str, paths: Sequence[str]) -> list[CompletionChoice]:
-    """Without the folder in which somebody already is."""
+    """Match paths, without the directory that was typed already."""
     within = unescape_path(typed) if typed.endswith("/") else None
     keywords = [
         CompletionChoice(f"@{word.name}", word.description, f"@{word.name}", word.name[-1] == "/")
@@ -82,7 +82,7 @@ def match_mentions(typed: str, paths: Sequence[str]) -> list[CompletionChoice]:
 
 
 def unescape_path(typed: str) -> str:
-    """What is looked for among paths."""
+    """Unescape a path for the search."""
     return re.sub(r"\\(.)", r"\1", typed).removeprefix("/")
 
 
@@ -115,7 +115,7 @@ class CompletionList(ChoiceList):
         return self.choices[self.cursor_index] if self.choices else None
 
     def show_choices(self, choices: Sequence[CompletionChoice], title: str | None = None) -> None:
-        """With a title the list is open even when it is empty."""
+        """Show choices; with a title the list is open even if it is empty."""
         self.choices = tuple(choices)
         lines = [
             ChoiceLine(to_one_line(each.label, 300), to_one_line(each.description, 300))
@@ -139,7 +139,7 @@ class Completer:
         text_entry: TextEntry,
         start_file_search: Callable[[CompletionRequest], object],
     ) -> None:
-        """`start_file_search` has `find_files` called beside what else is done, once at a time."""
+        """`start_file_search` calls `find_files` in the background, one at a time."""
         self._start_file_search = start_file_search
         self._source = source
         self._completion_list = completion_list
@@ -154,7 +154,7 @@ class Completer:
         """Pressed while the list was that of something typed before."""
 
     def update_choices(self, *, shell: bool) -> None:
-        """Called after every change of the text or of the cursor's place."""
+        """Update the choices after every change of the text or the cursor."""
         if self._loaded_text != self._text_entry.text:
             self._loaded_text = None
         now = None if shell or self._loaded_text is not None else self._parse_request()
@@ -174,7 +174,7 @@ class Completer:
                 self._start_file_search(now)
 
     async def show_matching_files(self, request: CompletionRequest) -> str:
-        """A key that was pressed meanwhile and is not for the list, if there is one."""
+        """Show matching files; return a key pressed meanwhile that is not for the list, if any."""
         try:
             paths = await self._source.find_files(unescape_path(request.typed_text))
         except JoeyError as error:
@@ -193,7 +193,7 @@ class Completer:
         self._completion_list.show_choices(choices)
 
     def dismiss(self, *, is_text_loaded: bool = False) -> None:
-        """Offer nothing until something else is typed."""
+        """Dismiss the list until something else is typed."""
         self._loaded_text = self._text_entry.text if is_text_loaded else None
         self._request = None if is_text_loaded else self._parse_request()
         self._is_dismissed = True
@@ -223,7 +223,7 @@ class Completer:
         return True
 
     def _is_choice_typed(self) -> bool:
-        """Whether the chosen one stands there already, which Enter sends."""
+        """Whether the choice was typed completely, so that Enter sends it."""
         chosen, request = self._completion_list.current_choice, self._request
         if chosen is None or request is None:
             return False

@@ -65,22 +65,22 @@ class Composer(Widget):
 
     @dataclass
     class Submitted(Message):
-        """Pasted texts are in their places; images are data URIs."""
+        """A submitted message, with pasted texts in place; images are data URIs."""
 
         text: str
         images: tuple[str, ...]
 
     @dataclass
     class ShellSubmitted(Message):
-        """A line that began with `!`, without it."""
+        """A submitted line that began with `!`, without it."""
 
         command: str
 
     class ExitRequested(Message):
-        """Ctrl+D, and nothing was written."""
+        """Ctrl+D in an empty composer."""
 
     class KeyHelpRequested(Message):
-        """`?`, and nothing was written."""
+        """`?` in an empty composer."""
 
     placeholder: reactive[str] = reactive("")
     shell_mode: reactive[bool] = reactive(False)
@@ -118,7 +118,7 @@ class Composer(Widget):
         self._text_entry.focus(scroll_visible)
         return self
 
-    # What is written
+    # Text
 
     @property
     def is_empty(self) -> bool:
@@ -129,7 +129,7 @@ class Composer(Widget):
         return self._attachments.build_draft(self._text_entry.text, shell=self.shell_mode)
 
     def set_text(self, text: str) -> None:
-        """Words to go on with, such as those that a rewind took back."""
+        """Set the text to continue with, such as a message taken back by a rewind."""
         self._history_browser = HistoryBrowser(self._history)
         self._replace_text(self._fold_if_too_long(encode_draft_text(text)), shell=False)
 
@@ -137,7 +137,7 @@ class Composer(Widget):
         self.set_text("")
 
     def restore_sent(self) -> None:
-        """What was sent last could not be: it returns, before what was written since."""
+        """Restore the last message, which could not be sent, before any text typed since."""
         if self._last_sent_draft is None:
             return
         sent, since = self._last_sent_draft, self._text_entry.text
@@ -146,7 +146,7 @@ class Composer(Widget):
         self._last_sent_draft = None
 
     def show_hint(self, hint: str) -> None:
-        """A word below the text, until the next key."""
+        """Show a hint below the text, until the next key."""
         self._hint_label.update(to_one_line(hint, 400))
         self._hint_label.set_class(bool(hint), "-said")
 
@@ -193,7 +193,7 @@ class Composer(Widget):
     # Keys
 
     def _intercept_key(self, key: str, character: str | None) -> bool:
-        """Handle a key before the text does; True when that is all."""
+        """Handle a key before the text does; True if it is consumed."""
         if self._hint_label.has_class("-said"):
             self.show_hint("")
         if self._is_ctrl_x_pending:
@@ -209,7 +209,7 @@ class Composer(Widget):
         return self._handle_key_while_empty(key) or self._handle_editing_key(key)
 
     def _handle_key_while_empty(self, key: str) -> bool:
-        """What some keys mean while nothing is written."""
+        """Handle keys with a meaning in an empty composer."""
         if not self._text_entry.is_empty:
             return False
         match key:
@@ -259,7 +259,8 @@ class Composer(Widget):
         return True
 
     def _handle_search_key(self, key: str, character: str | None) -> bool:
-        """Keys that move the cursor or change the text take what was found first."""
+        """Handle a key in the search; keys that move the cursor or change the text first accept the
+        match."""
         if self._history_search.handle_key(key, character):
             return True
         match key:
@@ -331,7 +332,7 @@ class Composer(Widget):
     # Images
 
     def _attach_image_files(self, paths: list[Path], text: str) -> None:
-        """Put images in, or the words as they are when one cannot be sent."""
+        """Attach images; if one cannot be sent, insert the text instead."""
         try:
             images = [load_image_data_uri(str(path)) for path in paths]
         except ImageError as error:

@@ -64,10 +64,10 @@ class ConversationView(ScrollView, can_focus=False):
         """A frame is scheduled."""
         self._last_frame_time = 0.0
 
-    # What the application calls
+    # Called by the app
 
     def load_session(self, session: Session) -> None:
-        """A task is opened: its past, at once, and the end of it in sight."""
+        """Load an opened task's past at once, and scroll to its end."""
         self._session = session
         self._timeline.load_session(session)
         self._reset_view()
@@ -83,14 +83,14 @@ class ConversationView(ScrollView, can_focus=False):
         self._request_frame()
 
     def show_note(self, text: str) -> None:
-        """Words of joey itself."""
+        """Show a message of joey."""
         self.add_or_refresh_block(build_note_block(text))
 
     def show_error(self, text: str) -> None:
         self.add_or_refresh_block(build_error_block(text))
 
     def show_rich_text(self, renderable: Text | Sequence[Piece]) -> None:
-        """Something that the application has drawn."""
+        """Show styled text drawn by the app."""
         text = renderable if isinstance(renderable, Text) else Text.assemble(*renderable)
         self.add_or_refresh_block(build_rich_text_block(text))
 
@@ -99,12 +99,12 @@ class ConversationView(ScrollView, can_focus=False):
         self._reset_view()
 
     def reload(self) -> None:
-        """The task went back: its rows are others now."""
+        """Reload after a rewind, because the rows have changed."""
         if self._session is not None:
             self.load_session(self._session)
 
     def render_latest_lines(self, max_lines: int) -> list[Strip]:
-        """The end of the conversation as it is drawn, for the terminal after the app has gone."""
+        """Render the end of the conversation for the terminal after the app has closed."""
         context = self._draw_context
         if context is None:
             return []
@@ -118,11 +118,11 @@ class ConversationView(ScrollView, can_focus=False):
         return [line.crop(0, cell_len(line.text.rstrip())) for line in latest]
 
     def toggle_details(self) -> None:
-        """Thinking, long outputs and long changes whole, or folded again."""
+        """Show or fold thinking, long outputs and long changes."""
         self._is_expanded = not self._is_expanded
         self._relayout_all()
 
-    # Where it stands
+    # Scrolling
 
     def scroll_pages(self, pages: int) -> None:
         self._scroll_lines(pages * max(1, self.size.height - 2))
@@ -131,13 +131,14 @@ class ConversationView(ScrollView, can_focus=False):
         self._scroll_lines(-self._block_heights.total)
 
     def scroll_end(self, **how: Any) -> None:
-        """Where the end is, is only known when it is measured: that it is wanted, is kept."""
+        """Scroll to the end, whose position is known only after measuring; until then, remember
+        it."""
         self._set_following_end(True)
         self._measure_and_scroll()
         self.refresh()
 
     def _set_following_end(self, follows: bool) -> None:
-        """Show a scrollbar to somebody who looks back; else it only costs time to draw."""
+        """Show a scrollbar while the user scrolls back; otherwise it only costs time to draw."""
         if follows != self.is_following_end:
             self.is_following_end = follows
             self.styles.scrollbar_size_vertical = 0 if follows else 1
@@ -146,7 +147,7 @@ class ConversationView(ScrollView, can_focus=False):
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False, force=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        # A resize moves it too, without anybody looking back.
+        # A resize moves it too, without scrolling back.
         is_resized = self.size != self._size_at_last_scroll
         moved = round(old_value) != round(new_value)
         if moved and not self._is_setting_scroll and not is_resized:
@@ -155,8 +156,8 @@ class ConversationView(ScrollView, can_focus=False):
         super().watch_scroll_y(old_value, self.scroll_y)
 
     def _find_anchor(self, y: int) -> tuple[int, int]:
-        """What is to stay where it is when heights change: a block in sight whose own height is
-        known, and how far below its top the screen begins."""
+        """Find the anchor that stays in place when heights change: a visible block with a known
+        height, and how far below its top the screen begins."""
         first, inner = self._block_heights.find_block(y)
         index, top = first, y - inner
         while index < len(self._block_heights) and top < y + self.size.height:
@@ -169,7 +170,7 @@ class ConversationView(ScrollView, can_focus=False):
         return first, inner
 
     def _measure_and_scroll(self, anchor: tuple[int, int] | None = None) -> None:
-        """Measure what is in sight until nothing moves any more; without a hold, at the end."""
+        """Measure visible blocks until nothing moves any more; without an anchor, at the end."""
         height, context = self.size.height, self._draw_context
         if context is None or height <= 0:
             return
@@ -187,7 +188,8 @@ class ConversationView(ScrollView, can_focus=False):
         return self._block_heights.get_top_line(index) + min(inner, last)
 
     def _measure_blocks(self, context: DrawContext, start: int, end: int) -> bool:
-        """Whether a block between these lines has another height than was thought."""
+        """Measure the blocks between these lines; return whether a height differs from its
+        estimate."""
         index, inner = self._block_heights.find_block(start)
         top, moved = start - inner, False
         while index < len(self._block_heights) and top < end:
@@ -215,7 +217,7 @@ class ConversationView(ScrollView, can_focus=False):
     # Frames
 
     def add_or_refresh_block(self, block: Block) -> None:
-        """Also once more: it has grown."""
+        """Add a block, or refresh one that has grown."""
         self._timeline.add_or_refresh_block(block)
         self._request_frame()
 
@@ -259,13 +261,13 @@ class ConversationView(ScrollView, can_focus=False):
             self.refresh(Region(0, start, self.size.width, self.size.height - start))
 
     def _reset_view(self) -> None:
-        """Other blocks: estimate them, and go to the end."""
+        """Estimate new blocks and scroll to the end."""
         self._cached_blocks.clear()
         self._set_following_end(True)
         self._relayout_all()
 
     def _relayout_all(self) -> None:
-        """Everything looks different: estimate all, and measure what is in sight."""
+        """Estimate all blocks again, and measure visible ones."""
         if not self.is_attached or self._content_columns <= 0:
             return
         anchor = (
@@ -294,7 +296,7 @@ class ConversationView(ScrollView, can_focus=False):
 
     @property
     def _content_columns(self) -> int:
-        """Columns, without that of the scrollbar."""
+        """The number of columns without the scrollbar."""
         return self.size.width - 1
 
     def notify_style_update(self) -> None:
@@ -309,8 +311,8 @@ class ConversationView(ScrollView, can_focus=False):
             self._relayout_all()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """As all widgets do it, but without borders, so that a line drawn before is the same
-        strip again."""
+        """Render lines like other widgets, but without borders, so that a line drawn before is the
+        same strip."""
         filters, background = self.get_line_filters(), self.background_colors[1]
         strips: list[Strip] = []
         for strip in self._iter_screen_strips(crop.y, crop.height):
@@ -324,7 +326,7 @@ class ConversationView(ScrollView, can_focus=False):
         return next(self._iter_screen_strips(y, 1))
 
     def _iter_screen_strips(self, y: int, count: int) -> Iterator[Strip]:
-        """Lines of the screen, as wide as it is."""
+        """Iterate over the lines of the screen at its width."""
         size, first, context = self.size, self.scroll_offset.y + y, self._draw_context
         selection = self.text_selection
         ground = self.rich_style if context is None else context.palette.resolve_style("")
@@ -342,7 +344,7 @@ class ConversationView(ScrollView, can_focus=False):
         yield from [Strip.blank(size.width, ground)] * below
 
     def _iter_strips(self, start: int, end: int) -> Iterator[Strip]:
-        """All lines there are between these."""
+        """Iterate over all lines in this range."""
         if self._draw_context is None:
             return
         index, inner = self._block_heights.find_block(start)
@@ -355,7 +357,7 @@ class ConversationView(ScrollView, can_focus=False):
             index, inner = index + 1, 0
 
     def _cache_block(self, block: Block) -> None:
-        """The lines of a block are kept until many others were seen."""
+        """Cache the lines of a block until many others were seen."""
         self._cached_blocks.pop(block, None)
         self._cached_blocks[block] = None
         if len(self._cached_blocks) > MAX_CACHED_BLOCKS:
@@ -371,7 +373,7 @@ class ConversationView(ScrollView, can_focus=False):
         return Strip([*kept, hint, *rest], self.size.width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The text that is selected, and what ends it."""
+        """Return the selected text and its terminator."""
         first = selection.start.y if selection.start is not None else 0
         end = self._block_heights.total if selection.end is None else selection.end.y + 1
         return extract_selected_text(selection, first, self._iter_strips(first, end)), "\n"
@@ -384,7 +386,7 @@ LEFT_MARGIN_COLUMNS = 1
 
 
 def highlight_strip(strip: Strip, span: tuple[int, int] | None, style: Style) -> Strip:
-    """The strip with its characters from the first to before the second in this style."""
+    """Return the strip with a range of characters in this style."""
     if span is None:
         return strip
     start, end = span
@@ -401,7 +403,7 @@ def highlight_strip(strip: Strip, span: tuple[int, int] | None, style: Style) ->
 
 
 def extract_selected_text(selection: Selection, first: int, lines: Iterable[Strip]) -> str:
-    """What a selection holds of lines, of which the first has this number."""
+    """Extract the selection from lines, of which the first has this number."""
     texts: list[str] = []
     for number, line in enumerate(lines, first):
         if (span := selection.get_span(number)) is not None:
@@ -418,7 +420,7 @@ GC_FREEZE_MIN_BLOCKS = 500
 
 
 def freeze_garbage_collector() -> None:
-    """Spare the collector what will stay: its passes over it would be felt at the keyboard."""
+    """Exclude permanent objects from garbage collection, whose pauses would be noticeable."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

@@ -53,17 +53,17 @@ class DialogArea(Vertical):
 
     @property
     def is_asking_approval(self) -> bool:
-        """The open question is whether something may be done."""
+        """Whether the open question asks for approval."""
         return self.question_panel is not None and self.question_panel.ask_view.is_approval
 
     @property
     def is_input_empty(self) -> bool:
-        """Nothing is written here: no filter of a list, nothing to do instead."""
+        """Whether nothing is written here: no filter of a list, no message instead of an answer."""
         focused = self.screen.focused
         return not (isinstance(focused, Input) and focused.value)
 
     def show_question(self, question: PendingQuestion | None, heading_suffix: str) -> bool:
-        """Whether another question stands there now."""
+        """Show the question; return whether it is a new one."""
         if (
             question is not None
             and self.question_panel is not None
@@ -83,7 +83,7 @@ class DialogArea(Vertical):
         return True
 
     def update_focus(self) -> None:
-        """Words that are being written are never interrupted."""
+        """Update the focus without interrupting a message being typed."""
         if self._picker is not None:
             return
         self._is_composer_chosen = False
@@ -96,7 +96,7 @@ class DialogArea(Vertical):
             self._composer.display = not self.is_asking_approval
 
     def toggle_focus(self) -> None:
-        """Between the question and the words."""
+        """Toggle the focus between the question and the composer."""
         if self.question_panel is not None and not self.is_question_focused:
             self.screen.set_focus(self.question_panel)
             self._is_composer_chosen = False
@@ -113,13 +113,13 @@ class DialogArea(Vertical):
 
     @property
     def is_question_focused(self) -> bool:
-        """Keys go to the question."""
+        """Whether keys go to the question."""
         return self.question_panel is not None and self.screen.focused is self.question_panel
 
     def route_key(self, event: events.Key) -> bool:
-        """Send text that is typed while a question appears to the composer, in order, even if some
-        keys would answer it. An empty composer leaves its keys to the question after a moment. True
-        for a key that is for nobody."""
+        """Route text typed while a question appears to the composer, in order, even if some keys
+        would answer it. An empty composer leaves its keys to the question after a moment. True for
+        a key that is dropped."""
         if self._composer.has_focus_within:
             self._last_composer_key_at = monotonic()
         if self._is_repeated(event):
@@ -144,8 +144,8 @@ class DialogArea(Vertical):
         return False
 
     def _is_repeated(self, event: events.Key) -> bool:
-        """A key that is held down, or pressed twice, after it answered the question before; Enter
-        after a letter that did; or an Enter that sent a message or took from a list."""
+        """Whether a key repeats the answer to the question before: held down, pressed twice, or
+        Enter after a letter; or an Enter that repeats one in the composer or a list."""
         panel = self.question_panel
         question = None if panel is None else panel.pending_question.key
         is_answer = self._is_answer(event)
@@ -163,26 +163,26 @@ class DialogArea(Vertical):
         return False
 
     def _is_answer(self, event: events.Key) -> bool:
-        """Whether the question gets the key."""
+        """Whether the key goes to the question."""
         panel = self.question_panel
         is_there = self.is_question_focused or self.is_composer_idle
         return panel is not None and is_there and panel.can_handle_key(event)
 
     @property
     def is_composer_idle(self) -> bool:
-        """Words could be written, and none are."""
+        """Whether the composer is visible and empty."""
         composer = self._composer
         is_open = composer.query_one(CompletionList).is_open
         return composer.has_focus_within and composer.is_empty and not is_open
 
     def return_to_composer(self) -> None:
-        """Keys go to the words, not to the question."""
+        """Return the focus to the composer."""
         if self.is_question_focused:
             self._focus_composer()
             self._last_typed_at = monotonic()
 
     async def pick(self, picker: Picker[T]) -> T | None:
-        """The user's choice; None when they leave the picker."""
+        """Let the user pick; None if they leave the picker."""
         self.cancel_picker()
         await self._wait_until_written()
         self._picker = picker
@@ -197,7 +197,7 @@ class DialogArea(Vertical):
             await picker.remove()
 
     async def _wait_until_written(self) -> None:
-        """What is written while a list is loaded is a message, not a choice."""
+        """Wait until pending text is written: it is a message, not a choice."""
         while not self._composer.is_empty:
             left = self._last_composer_key_at + WRITING_PAUSE_S - monotonic()
             if left <= 0:
@@ -205,7 +205,7 @@ class DialogArea(Vertical):
             await asyncio.sleep(left)
 
     def cancel_picker(self) -> bool:
-        """Whether there was one."""
+        """Cancel the picker; False if there was none."""
         if self._picker is None:
             return False
         self._picker.action_cancel()
@@ -213,7 +213,7 @@ class DialogArea(Vertical):
 
 
 class Picker(Widget, Generic[T]):
-    """Asks for one thing; `result` is settled when it is given, or the picker is left."""
+    """Asks for one thing; `result` is set when it is given, or the picker is left."""
 
     DEFAULT_CSS = """
     Picker { height: auto; padding: 0 1; border-top: solid ansi_bright_black; }
@@ -249,7 +249,7 @@ class ListPicker(Picker[PickerEntry]):
         *,
         allow_free_text: bool = False,
     ) -> None:
-        """`allow_free_text`: what is not in the list can be written instead."""
+        """With `allow_free_text`, other text than the listed choices can be entered."""
         super().__init__(title, hint)
         self._allows_free_text = allow_free_text
         self._entries = list(entries)
@@ -269,7 +269,7 @@ class ListPicker(Picker[PickerEntry]):
         self._apply_filter()
 
     def _apply_filter(self) -> None:
-        """By what is written now: a key may be here before the news that the text has changed."""
+        """Apply the current filter: a key may arrive before the event that the text has changed."""
         terms = self.query_one(Input).value.lower().split()
         if terms == self._filter_terms:
             return

@@ -1,9 +1,9 @@
 """Drafts: text in which short marks stand for long pastes and for images.
 
-A mark is framed by two private-use characters, and an invisible character (one that changes the
-reading order or has no width) is represented by a private-use character too. So nothing that is
-typed can be taken for a mark, every position in the text is one cell or more, and the message
-that is sent is exactly what was typed and pasted.
+A mark is enclosed in two private-use characters, and an invisible character (one that changes the
+reading order or has no width) is represented by a private-use character too. So typed text cannot
+look like a mark, every position in the text is one cell or more, and the sent message is exactly
+the typed and pasted text.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MAX_EDITABLE_LINE_CHARS = 5_000
 
 
 def encode_draft_text(text: str) -> str:
-    """Text as it may stand in a draft: lines end alike, and nothing commands a terminal."""
+    """Encode text for a draft: uniform line endings, no terminal control characters."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return (
         text if _CHARACTERS_TO_ENCODE.isdisjoint(text) else sanitize(text.translate(_ENCODE_TABLE))
@@ -59,12 +59,12 @@ def encode_draft_text(text: str) -> str:
 
 
 def decode_draft_text(text: str) -> str:
-    """The opposite: every character as it was."""
+    """Decode every character to the original."""
     return text if text.isprintable() else text.translate(_DECODE_TABLE)
 
 
 def to_visible_text(line: str) -> str:
-    """As long as the line, with something to see for each character."""
+    """Return a text of the same length with a visible character for each."""
     return line if line.isprintable() else line.translate(_DISPLAY_TABLE)
 
 
@@ -73,7 +73,7 @@ def find_invisible_character_offsets(line: str) -> Iterator[int]:
 
 
 def find_mark_spans(line: str) -> Iterator[tuple[int, int]]:
-    """Where marks begin and end."""
+    """Find where marks begin and end."""
     if MARK_START in line:
         yield from (match.span() for match in _MARK_RE.finditer(line))
 
@@ -83,7 +83,7 @@ def should_fold_paste(text: str) -> bool:
 
 
 def can_edit_inline(text: str) -> bool:
-    """Whether it can be written in whole without making typing slow."""
+    """Whether it can be inserted completely without making typing slow."""
     return (
         len(text) <= _MAX_EDITABLE_CHARS
         and max(map(len, text.split("\n"))) <= _MAX_EDITABLE_LINE_CHARS
@@ -91,7 +91,7 @@ def can_edit_inline(text: str) -> bool:
 
 
 class Draft(Struct, frozen=True):
-    """All of a message that is not sent yet, or was sent earlier."""
+    """The content of an unsent or earlier message."""
 
     text: str
     pastes: dict[int, str] = {}
@@ -101,14 +101,14 @@ class Draft(Struct, frozen=True):
 
 
 class Attachments:
-    """What the marks of a draft stand for; nothing is forgotten, so that undoing works."""
+    """The content of a draft's marks; nothing is removed, so that undo works."""
 
     def __init__(self) -> None:
         self._pastes: dict[int, str] = {}
         self._images: dict[int, str] = {}
 
     def fold_paste(self, text: str) -> str:
-        """A mark for an accepted text."""
+        """Return a mark for a pasted text."""
         number = _assign_number(self._pastes, text)
         lines = text.count("\n") + (not text.endswith("\n"))
         size = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
@@ -120,12 +120,12 @@ class Attachments:
         return f"{MARK_START}image #{_assign_number(self._images, image)}{MARK_END}"
 
     def find_paste(self, mark: str) -> str | None:
-        """The folded text; None for other marks."""
+        """Return the folded text; None for other marks."""
         match = _MARK_RE.fullmatch(mark)
         return self._pastes.get(int(match[1])) if match and _is_paste_mark(mark) else None
 
     def unfold_pastes(self, text: str) -> str:
-        """With all pasted texts in their places; images that are left are counted anew."""
+        """Return the text with all pasted texts in place; remaining images are renumbered."""
         count = 0
 
         def put(match: re.Match[str]) -> str:
@@ -138,18 +138,18 @@ class Attachments:
         return _MARK_RE.sub(put, text)
 
     def list_images(self, text: str) -> tuple[str, ...]:
-        """Those that are still in the text, in its order."""
+        """List the images that are still in the text, in order."""
         found = (match for match in _MARK_RE.finditer(text) if not _is_paste_mark(match[0]))
         return tuple(self._images[int(match[1])] for match in found)
 
     def to_editor_text(self, text: str) -> str:
-        """For an editor, where marks are plain words: `from_editor_text` knows them again."""
+        """Convert to text for an editor, with readable marks that `from_editor_text` recognizes."""
         return decode_draft_text(
             _MARK_RE.sub(lambda mark: self.find_paste(mark[0]) or to_visible_text(mark[0]), text)
         )
 
     def from_editor_text(self, text: str) -> str:
-        """What came back from there, with marks for what there was before."""
+        """Convert edited text back, with the earlier marks."""
         text = encode_draft_text(text)
         for pasted in sorted(self._pastes.values(), key=len, reverse=True):
             text = text.replace(pasted, self.fold_paste(pasted))
@@ -158,7 +158,7 @@ class Attachments:
         return text
 
     def build_draft(self, text: str, *, shell: bool) -> Draft:
-        """What is written, with just what belongs to it."""
+        """Build a draft with only the attachments it uses."""
         found = [(int(match[1]), _is_paste_mark(match[0])) for match in _MARK_RE.finditer(text)]
         return Draft(
             text,
@@ -168,7 +168,7 @@ class Attachments:
         )
 
     def adopt_draft(self, draft: Draft) -> str:
-        """The draft's text, with numbers that are free here."""
+        """Adopt a draft's text, with new numbers."""
 
         def renumber(match: re.Match[str]) -> str:
             number = int(match[1])
@@ -180,7 +180,7 @@ class Attachments:
 
 
 def _assign_number(known: dict[int, str], content: str) -> int:
-    """The same thing has the same number."""
+    """Assign a number; the same content has the same number."""
     for number, known_content in known.items():
         if known_content == content:
             return number

@@ -23,11 +23,11 @@ _DRAFT_FILE_NAME = "message.md"
 
 
 class EditorError(UserError):
-    """The editor could not be used; the draft is as it was."""
+    """The editor could not be used; the draft is unchanged."""
 
 
 async def edit_externally(app: App[Any], text: str, env: Mapping[str, str] = os.environ) -> str:
-    """The edited text; the screen waits, the task goes on. Raises EditorError."""
+    """Return the edited text; the screen waits, but the task continues. Raises EditorError."""
     command = env.get("VISUAL") or env.get("EDITOR") or _DEFAULT_EDITOR
     try:
         # The screen is left in an orderly way only when nothing is raised inside.

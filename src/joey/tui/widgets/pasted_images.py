@@ -43,7 +43,7 @@ _PASTE_ADVICE = "paste the path of an image file, or drop the file here"
 
 
 async def read_clipboard_image(env: Mapping[str, str] = os.environ) -> str:
-    """The image as a data URI. Raises ImageError: there is none, or no tool to ask for it."""
+    """Read the image as a data URI. Raises ImageError if there is none, or no tool to read it."""
     commands = (
         [tool, *arguments]
         for variable, program, arguments in _CLIPBOARD_COMMANDS
@@ -70,7 +70,7 @@ def _find_program(name: str, env: Mapping[str, str]) -> str | None:
 
 
 async def _run_clipboard_command(command: list[str]) -> bytes:
-    """What the tool prints; nothing when it fails, as it does when there is no image."""
+    """Return the tool's output; empty if it fails, as it does without an image."""
     limit = 2 * MAX_IMAGE_BYTES
     try:
         done = await run(command, timeout_s=_CLIPBOARD_TIMEOUT_S, max_printed_bytes=limit)
@@ -86,7 +86,7 @@ _MAX_DROPPED_PATHS_CHARS = 4_096 * 4
 
 
 def parse_dropped_image_paths(pasted: str) -> list[Path]:
-    """The files, if the text names nothing but whole paths of images; otherwise none."""
+    """Parse the files if the text consists only of absolute paths of images; otherwise empty."""
     text = pasted.strip()
     if (
         not text
@@ -111,7 +111,7 @@ def _iter_path_splits(text: str) -> Iterator[list[str]]:
 
 
 def _parse_absolute_path(word: str) -> Path | None:
-    """None for what is no whole path."""
+    """Parse an absolute path; None for anything else."""
     word = word.strip()
     if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
         word = word[1:-1]

@@ -44,10 +44,10 @@ class StoredPrompt(Struct, frozen=True, omit_defaults=True):
 
 
 class PromptHistory:
-    """The prompts of one folder, the oldest first.
+    """The prompts of one directory, the oldest first.
 
-    Without a file they live as long as this process. A prompt in which a key seems to be is
-    never written, and neither are images.
+    Without a file they are lost with this process. A prompt that seems to contain a key is never
+    written, nor are images.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PromptHistory:
         """Why the file cannot be used, in a sentence."""
 
     def load_drafts(self) -> list[Draft]:
-        """Read again when somebody wrote more; not to be changed."""
+        """Load the prompts, again if another process has added some; do not modify the result."""
         import sqlite3
 
         file = self._file
@@ -91,7 +91,7 @@ class PromptHistory:
         return self._drafts
 
     def add(self, draft: Draft) -> None:
-        """Remember what was sent; the same twice in a row is one."""
+        """Add a sent prompt; the same twice in a row is stored once."""
         known = self.load_drafts()
         if known and known[-1] == draft:
             return
@@ -137,7 +137,7 @@ class PromptHistory:
 
 
 class HistoryBrowser:
-    """Going through the history and back to the draft; what was changed on the way stays so."""
+    """Browses the history and back to the draft; edits on the way are kept."""
 
     def __init__(self, history: PromptHistory) -> None:
         self._history = history
@@ -147,7 +147,7 @@ class HistoryBrowser:
         self._drafts: list[Draft] = []
 
     def move(self, current: Draft, steps: int) -> Draft | None:
-        """The prompt so many steps further back; None when there is none."""
+        """Move back by so many prompts and return that one; None if there is none."""
         if self._steps_back == 0:
             self._drafts = list(self._history.load_drafts())
         at = self._steps_back + steps
@@ -160,7 +160,7 @@ class HistoryBrowser:
 
 @contextmanager
 def _open_database(path: Path) -> Iterator[sqlite3.Connection]:
-    """Raises OSError or sqlite3.Error."""
+    """Open the database. Raises OSError or sqlite3.Error."""
     import sqlite3
 
     if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -198,7 +198,7 @@ def _initialize(database: sqlite3.Connection, text_file: Path) -> None:
 
 
 def _decode_prompt(data: bytes) -> StoredPrompt | None:
-    """None for what is no entry: another version, or half written."""
+    """Decode a prompt; None for an entry of another version, or an incomplete one."""
     try:
         return _prompt_decoder.decode(data)
     except msgspec.DecodeError:
@@ -241,7 +241,7 @@ _MAX_SEARCH_RESULTS = 100
 
 
 class HistorySearch:
-    """Shown in the composer's list; what is being written stays as it is until one is taken."""
+    """Shown in the composer's list; the draft is unchanged until a match is accepted."""
 
     def __init__(self, history: PromptHistory, completion_list: CompletionList) -> None:
         self._history = history
@@ -260,7 +260,7 @@ class HistorySearch:
             self._completion_list.close()
 
     def accept(self) -> Draft | None:
-        """The chosen one; None when nothing was found."""
+        """Accept the selected prompt; None if nothing was found."""
         at = self._completion_list.cursor_index
         self.cancel()
         return self._matching_drafts[at] if self._matching_drafts else None
@@ -269,7 +269,7 @@ class HistorySearch:
         self._search(self._query + to_one_line(text))
 
     def handle_key(self, key: str, character: str | None) -> bool:
-        """What is done with a key without taking anything or leaving."""
+        """Handle a key that neither accepts a match nor leaves the search."""
         match key:
             case "ctrl+r" | "down" | "ctrl+n":
                 self._completion_list.move_cursor(1)
@@ -286,7 +286,7 @@ class HistorySearch:
         return True
 
     def _search(self, query: str) -> None:
-        """Show the latest first, each text once."""
+        """Show the latest matches first, each text once."""
         self._query = query
         found: dict[str, Draft] = {}
         for draft in reversed(self._history.load_drafts()):

@@ -45,7 +45,7 @@ KEY_SETTLE_S = 0.25
 
 
 class RemedyAction(StrEnum):
-    """What may help a failed request; the value is its label."""
+    """A possible remedy for a failed request; the value is its label."""
 
     ENTER_KEY = "Enter another key"
     CHOOSE_MODEL = "Choose another model"
@@ -78,7 +78,7 @@ class QuestionPanel(Widget, can_focus=True):
 
     @dataclass
     class ActionChosen(Message):
-        """Something other than an answer, after which the request can succeed."""
+        """An action other than an answer, after which the request can succeed."""
 
         panel: QuestionPanel
         action: RemedyAction
@@ -100,7 +100,7 @@ class QuestionPanel(Widget, can_focus=True):
         view = self.ask_view
         summary = render_summary(self.pending_question.ask, view)
         yield Static(self._render_heading("" if view.is_approval else view.hint), id="heading")
-        # Above what may be long, so that nothing covers them on a small screen.
+        # Above possibly long content, so that they stay visible on a small screen.
         for warning in view.warnings:
             yield Static(Text(f"! {warning}", "bold red"), markup=False)
         max_chars = MAX_SHORT_PIPELINE_CHARS if len(view.programs) > 1 else MAX_SHORT_CHARS
@@ -144,12 +144,12 @@ class QuestionPanel(Widget, can_focus=True):
             self._place, self._placed_at = place, monotonic()
 
     def _is_guarded_against(self, event: events.Key) -> bool:
-        """The question had only just appeared when the key was pressed, or not even that: the key
-        may have been meant for something else."""
+        """Whether the question had only just appeared when the key was pressed, or not yet, so that
+        the key may have been meant for something else."""
         return self.ask_view.is_approval and event.time - self._displayed_at < ANSWER_GUARD_S
 
     def can_handle_key(self, event: events.Key) -> bool:
-        """Whether a key is meant for the question; all others are words that are being typed."""
+        """Whether a key is meant for the question; all others are typed text."""
         if self._is_guarded_against(event):
             return False
         return (
@@ -187,7 +187,7 @@ class QuestionPanel(Widget, can_focus=True):
         self.query_one(ChoiceList).select_current()
 
     def take_settling_character(self) -> str:
-        """The character that turns out to begin a message; it answers nothing any more."""
+        """Take back a character that turns out to begin a message instead of answering."""
         if self._settling is None:
             return ""
         character, timer = self._settling
@@ -196,7 +196,8 @@ class QuestionPanel(Widget, can_focus=True):
         return character
 
     def _find_choice_by_letter(self, character: str | None) -> AskChoice | None:
-        """`y` and `n` alone decide about a call: anything else may begin a sentence."""
+        """Find a choice by its letter. Only `y` and `n` decide about a call: anything else may
+        begin a sentence."""
         if not self.ask_view.is_approval or character not in ("y", "n"):
             return None
         word = "yes" if character == "y" else "no"
@@ -243,7 +244,7 @@ CONTINUATION_INDENT = 2
 
 class AnswerList(ChoiceList):
     def __init__(self, lines: Sequence[ChoiceLine], texts: int = 0) -> None:
-        """`texts` stand between the heading and the answers."""
+        """`texts` are shown between the heading and the answers."""
         super().__init__(lines, numbered=True)
         self._text_count_above = texts
 
@@ -321,7 +322,8 @@ def format_row(row: AnswerRow) -> str:
 
 
 def render_summary(ask: AskOpened, view: AskView) -> Text:
-    """What would be done, or what is asked; nothing if the title or the conversation says it."""
+    """Render what would be done, or the question; empty if the title or the conversation shows
+    it."""
     if ask.ask in (AskKind.MISTAKE_LIMIT_REACHED, AskKind.LIMIT_REACHED):
         return Text(view.text)
     if not view.is_approval or (ask.ask is AskKind.TOOL and not get_summary(ask).arguments):

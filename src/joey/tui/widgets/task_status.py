@@ -26,7 +26,7 @@ RUNNING_COMMAND_ACTIVITY = "running the command"
 
 
 def describe_activity(event: ev.Event) -> str | None:
-    """None when the event changes nothing about it."""
+    """Describe the activity; None if the event does not change it."""
     match event:
         case ev.TaskStarted() | ev.ToolFinished():
             return "working"
@@ -90,13 +90,13 @@ class StatusLine(Widget):
         self._spinner_timer = self.set_interval(SPINNER_INTERVAL_S, self.refresh, pause=True)
 
     def show_hint(self, text: str) -> None:
-        """Something said in place of the usual, until it is taken back with nothing."""
+        """Show a hint instead of the usual content, until cleared with an empty one."""
         if text != self._hint_text:
             self._hint_text = text
             self.refresh()
 
     def set_activity(self, activity: str, *, is_timed: bool = True) -> None:
-        """Show what goes on; empty when idle. A text that tells a time itself is not timed."""
+        """Show the current activity; empty if idle. A text with its own time is not timed."""
         self._is_activity_timed = is_timed
         if bool(activity) != bool(self.activity):
             self._activity_started_at = monotonic()
@@ -154,7 +154,7 @@ class StatusLine(Widget):
 
 
 def render_fitting_parts(parts: list[StatusPart], width: int) -> Text:
-    """As many parts as fit: first some are shortened, then left out; the last is cut."""
+    """Render as many parts as fit: first some are shortened, then left out; the last is cut."""
     fitting = list(parts)
     while len(fitting) > 1 and _measure_width(fitting) > width:
         longer = [
@@ -206,7 +206,7 @@ class TodoList(Widget):
         self._update_visibility()
 
     def toggle_visibility(self) -> bool:
-        """Whether there is a list to show or hide."""
+        """Show or hide the list; False if there is none."""
         self._is_hidden_by_user = not self._is_hidden_by_user
         self._update_visibility()
         return bool(self._todos)
@@ -251,7 +251,7 @@ class QueuedMessageList(Widget):
         self._is_task_working = True
 
     def set_messages(self, messages: Sequence[ev.MessageQueued], *, is_task_working: bool) -> None:
-        """`is_task_working`: joey is at work, and will come to them by itself."""
+        """With `is_task_working`, joey is running and will read the messages by itself."""
         if (tuple(messages), is_task_working) != (self._messages, self._is_task_working):
             self._messages, self._is_task_working = tuple(messages), is_task_working
             self.set_class(bool(messages), "wanted")

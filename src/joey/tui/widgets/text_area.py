@@ -114,7 +114,7 @@ class TextEntry(TextArea, inherit_bindings=False):
     def __init__(
         self, intercept_key: Callable[[str, str | None], bool], handle_paste: Callable[[str], None]
     ) -> None:
-        """`intercept_key` is asked first about every key; True: it is done with it."""
+        """`intercept_key` is called first for every key; True means that it is consumed."""
         super().__init__(highlight_cursor_line=False)
         self._key_interceptor = intercept_key
         self._paste_handler = handle_paste
@@ -129,9 +129,9 @@ class TextEntry(TextArea, inherit_bindings=False):
         self._rewrap_and_refresh_virtual_size()
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> None:
-        """Brackets are not shown, and looking for them takes time."""
+        """Do nothing: brackets are not highlighted, and searching for them takes time."""
 
-    # What is in it
+    # Content
 
     @property
     def is_empty(self) -> bool:
@@ -139,17 +139,17 @@ class TextEntry(TextArea, inherit_bindings=False):
 
     @property
     def text_before_cursor(self) -> str:
-        """What stands before the cursor in its line."""
+        """The text before the cursor in its line."""
         row, column = self.cursor_location
         return self.document[row][:column]
 
     def insert_text(self, text: str) -> None:
-        """As if it had been typed, or pasted."""
+        """Insert text as if it had been typed or pasted."""
         result = self.replace(text, *self.selection, maintain_selection_offset=False)
         self.move_cursor(result.end_location)
 
     def replace_all_text(self, text: str, *, to_first_line: bool = False) -> None:
-        """Put something else into the place of all; undoing brings it back."""
+        """Replace all text; undo restores it."""
         self.history.checkpoint()
         self.replace(text, self.document.start, self.document.end)
         self.history.checkpoint()
@@ -161,7 +161,7 @@ class TextEntry(TextArea, inherit_bindings=False):
                 yield DraftMark(row, start, end, line[start:end])
 
     def find_mark_before_cursor(self) -> DraftMark | None:
-        """The one that ends at the cursor."""
+        """Find the mark that ends at the cursor."""
         at = self.cursor_location
         return next((mark for mark in self.iter_marks() if (mark.row, mark.end) == at), None)
 
@@ -224,7 +224,7 @@ class TextEntry(TextArea, inherit_bindings=False):
         return text
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        # An undo changes the text first: the cursor may still be where no line is any more.
+        # An undo changes the text first: the cursor may still be in a deleted line.
         if self.cursor_location[0] >= self.document.line_count:
             return Offset()
         return super().scroll_cursor_visible(center, animate)
@@ -296,7 +296,7 @@ class TextEntry(TextArea, inherit_bindings=False):
             self.insert_text(self._killed_text)
 
     def _kill_to(self, to: Location) -> None:
-        """Delete up to there, or what is selected, and keep it for Ctrl+Y."""
+        """Delete up to there, or the selection, and keep it for Ctrl+Y."""
         start, end = self.selection
         if start == end:
             end = to
@@ -306,7 +306,7 @@ class TextEntry(TextArea, inherit_bindings=False):
 
 
 class CachedTextDocument(Document):
-    """The whole text is put together once per change."""
+    """Builds the whole text once per change."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -333,6 +333,6 @@ _NEW_LINE_SEQUENCES = ("\x1b\r", "\x1b\n")
 
 
 def register_new_line_sequences() -> None:
-    """From now on each of them is one key, Ctrl+J."""
+    """Register each of them as a single key, Ctrl+J."""
     assert isinstance(ANSI_SEQUENCES_KEYS, dict)
     ANSI_SEQUENCES_KEYS.update(dict.fromkeys(_NEW_LINE_SEQUENCES, (Keys.ControlJ,)))

@@ -25,7 +25,7 @@ _MAX_BATCH_BYTES = 32 * 1024 * 1024
 async def diff_snapshots(
     git: ShadowRepository, since: WorkspaceSnapshot, until: WorkspaceSnapshot
 ) -> list[TreeChange]:
-    """Between two moments, but for files of which one of them knows nothing."""
+    """Return the differences between two snapshots, except for files unknown to one of them."""
     if since.tree == until.tree:
         return []
     listed = await _run_git(git, "diff-tree", *RAW_DIFF_OPTIONS, since.tree, until.tree)
@@ -36,7 +36,7 @@ async def diff_snapshots(
 async def build_patch(
     git: ShadowRepository, since: WorkspaceSnapshot, until: WorkspaceSnapshot
 ) -> bytes:
-    """The same as a patch for `git apply`, with binary files."""
+    """Build a patch for `git apply`, with binary files."""
     if since.tree == until.tree:
         return b""
     unknown = sorted(since.skipped_files | until.skipped_files)
@@ -49,7 +49,7 @@ def to_file_change(change: TreeChange) -> FileChange:
 
 
 async def load_file_diffs(git: ShadowRepository, found: Sequence[TreeChange]) -> list[FileDiff]:
-    """With what the first of the files held, as far as it is text, and not too much of it."""
+    """Load the differences with the texts of the first files, up to a size limit."""
     wanted = (blob for one in found[:_MAX_DIFFED_FILES] for blob in (one.old_blob, one.new_blob))
     blobs = (blob for blob in wanted if blob.strip("0"))  # all zeros: there is no file
     shown: dict[str, int] = {}
@@ -67,7 +67,7 @@ async def load_file_diffs(git: ShadowRepository, found: Sequence[TreeChange]) ->
 
 
 async def read_blob_sizes(git: ShadowRepository, wanted: Iterable[str]) -> dict[str, int]:
-    """Raises CheckpointError: one of them is missing."""
+    """Read the sizes of blobs. Raises CheckpointError if one of them is missing."""
     asked = "".join(f"{blob}\n" for blob in dict.fromkeys(wanted))
     if not asked:
         return {}
@@ -84,7 +84,7 @@ async def read_blob_sizes(git: ShadowRepository, wanted: Iterable[str]) -> dict[
 async def iter_blobs(
     git: ShadowRepository, sizes: Mapping[str, int]
 ) -> AsyncIterator[tuple[str, bytes]]:
-    """What they hold, not too much at a time. Raises CheckpointError."""
+    """Iterate over the contents of blobs in batches. Raises CheckpointError."""
     for batch in _iter_batches(sizes):
         asked = "".join(f"{blob}\n" for blob in batch).encode()
         printed = await _run_git(git, "cat-file", "--batch", stdin=asked)

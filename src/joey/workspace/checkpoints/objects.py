@@ -1,8 +1,8 @@
 """Trees and other objects of the shadow repository, read and written without starting git.
 
-A tree of the present files is made from an earlier one and the changes: only the directories on the
-way to a change are read and written. Each object is a file of its own, named after the hash of its
-kind, length and data. git packs them later; reading from packs is left to git.
+A tree of the current files is built from an earlier one and the changes: only the directories on
+the path to a change are read and written. Each object is a separate file, named after the hash of
+its kind, length and data. git packs them later; reading from packs is left to git.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_CACHED_TREES = 500
 
 
 class TreeEntry(NamedTuple):
-    """What a name stands for."""
+    """The object that a name refers to."""
 
     mode: bytes
     object_id: str
@@ -33,13 +33,13 @@ TreeEntries = dict[bytes, TreeEntry]
 
 
 class TreeCache:
-    """Remembers those that were read or written; what an id stands for never changes."""
+    """Caches trees that were read or written; the content of an id never changes."""
 
     def __init__(self) -> None:
         self._cached_trees: dict[str, TreeEntries] = {}
 
     async def load_trees(self, git: ShadowRepository, tree: str, paths: Iterable[bytes]) -> None:
-        """Have all folders on the way to some files. Raises CheckpointError."""
+        """Load all directories on the path to these files. Raises CheckpointError."""
         if len(self._cached_trees) > _MAX_CACHED_TREES:
             self._cached_trees.clear()
         pending = [(tree, list(paths))]
@@ -55,7 +55,7 @@ class TreeCache:
                     pending.append((entry.object_id, list(inside)))
 
     def has_file(self, tree: str, path: bytes) -> bool:
-        """Whether there is such a file. What is on the way has been loaded."""
+        """Whether there is such a file. Its directories must be loaded."""
         directory, slash, rest = path.partition(b"/")
         entry = self._cached_trees[tree].get(directory)
         if entry is None or (entry.mode == _TREE_MODE) is not bool(slash):
@@ -65,7 +65,7 @@ class TreeCache:
     def write_changed_tree(
         self, repository: Path, tree: str, changes: Mapping[bytes, TreeEntry | None]
     ) -> str:
-        """The tree in which these are as given, or not at all. What is on the way has been
+        """Write the tree in which these files are as given, or missing. Their directories must be
         loaded. Raises OSError."""
         return self._write_tree(
             repository, self._apply_changes(repository, self._cached_trees[tree], changes)
@@ -108,7 +108,7 @@ class TreeCache:
 def _group_by_directory(
     changes: Mapping[bytes, TreeEntry | None],
 ) -> tuple[dict[bytes, TreeEntry | None], dict[bytes, dict[bytes, TreeEntry | None]]]:
-    """Those of a folder itself, and those of the folders in it."""
+    """Group the files of a directory itself and of its subdirectories."""
     here: dict[bytes, TreeEntry | None] = {}
     below: dict[bytes, dict[bytes, TreeEntry | None]] = {}
     for path, entry in changes.items():
@@ -135,7 +135,7 @@ _COMPRESSION_LEVEL = 1
 
 
 def write_object(repository: Path, kind: bytes, data: bytes) -> str:
-    """Its id. There is either all of it or nothing. Raises OSError."""
+    """Write an object atomically and return its id. Raises OSError."""
     head = b"%s %d\0" % (kind, len(data))
     digest = sha1(head, usedforsecurity=False)
     digest.update(data)
@@ -155,7 +155,7 @@ def write_object(repository: Path, kind: bytes, data: bytes) -> str:
 
 
 def _read_object(repository: Path, kind: bytes, wanted: str) -> bytes | None:
-    """What it holds; None where git has to be asked."""
+    """Read an object; None if git has to be asked."""
     try:
         whole = zlib.decompress(_build_object_path(repository, wanted).read_bytes())
     except (OSError, zlib.error):

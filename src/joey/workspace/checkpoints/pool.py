@@ -24,10 +24,11 @@ _PREWARM_DELAY_S = 0.1
 
 
 class CheckpointStorePool:
-    """Belongs to one event loop. Nothing is loaded, opened or made before a task needs it."""
+    """Checkpoint stores for one event loop. Nothing is loaded, opened or created before a task
+    needs it."""
 
     def __init__(self, home: Path, *, persistent: bool = True) -> None:
-        """With `persistent`, they are under `home` and there for the next process too."""
+        """With `persistent`, they are stored under `home` and remain for later processes."""
         self._joey_home = home
         self._is_persistent = persistent
         self._temporary_directory: Path | None = None
@@ -36,7 +37,7 @@ class CheckpointStorePool:
     def lease(
         self, workspace: Path, *, max_age_days: float = 30, max_megabytes: float = 2048
     ) -> TaskCheckpoints:
-        """The checkpoints of a workspace, for one task. Limits are those of its first task."""
+        """Lease the checkpoints of a workspace for one task. The first task sets the limits."""
         root = Path(os.path.realpath(workspace))
         if (shared := self._shared_stores.get(root)) is None:
             shared = self._shared_stores[root] = _SharedStore(root, (max_age_days, max_megabytes))
@@ -44,7 +45,7 @@ class CheckpointStorePool:
         return TaskCheckpoints(self, shared)
 
     def open_store(self, shared: _SharedStore) -> WorkspaceCheckpoints:
-        """What the tasks of a workspace share, made when the first of them needs it."""
+        """Open the store that the tasks of a workspace share, when the first of them needs it."""
         if shared.store is None:
             from joey.workspace.checkpoints.refs import RetentionLimits
             from joey.workspace.checkpoints.shadow_repo import ShadowDirectory
@@ -63,7 +64,7 @@ class CheckpointStorePool:
         return shared.store
 
     async def release(self, shared: _SharedStore) -> None:
-        """One user less; the last one closes."""
+        """Release the store; the last user closes it."""
         shared.lease_count -= 1
         if shared.lease_count:
             return
@@ -85,7 +86,7 @@ class _SharedStore(Struct):
 
 
 class TaskCheckpoints:
-    """What one task has of the checkpoints of its workspace."""
+    """One task's use of its workspace's checkpoints."""
 
     def __init__(self, pool: CheckpointStorePool, shared: _SharedStore) -> None:
         self._pool = pool
@@ -93,7 +94,7 @@ class TaskCheckpoints:
         self._is_closed = False
 
     def prewarm(self, task_id: str) -> None:
-        """In a moment: the first request to the model goes out before it."""
+        """Prewarm after a short delay: the first request to the model is sent before."""
         asyncio.get_running_loop().call_later(_PREWARM_DELAY_S, self._prewarm_store, task_id)
 
     def _prewarm_store(self, task_id: str) -> None:

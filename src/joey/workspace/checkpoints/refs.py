@@ -1,12 +1,12 @@
 """The checkpoints in a shadow repository: commits, the refs of their tasks, age and size limits.
 
-Commits have no parents. A ref is named after the time it was made, so that the newest one of a task
-is found by name, and the age of any. The message of a commit names the files that were left out:
-their contents are unknown, so they must not be deleted or replaced because of that commit.
+Commits have no parents. A ref is named after its creation time, which shows the newest one of a
+task, and the age of any. The message of a commit names the files that were left out: their contents
+are unknown, so they must not be deleted or replaced because of that commit.
 
-Retention (`CheckpointGarbageCollector`) first packs everything, which takes long and needs no lock:
-nothing is dropped by it. Then, with the lock, checkpoints that are too old or too many are dropped
-with their objects. The present files are always kept, by the index.
+Retention (`CheckpointGarbageCollector`) first packs everything, which takes long and needs no lock,
+since nothing is deleted. Then, with the lock, checkpoints that are too old or too many are deleted
+with their objects. The current files are always kept, by the index.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Checkpoint(Struct, frozen=True):
 
 
 def write_checkpoint(git: ShadowRepository, task_id: str, sight: WorkspaceSnapshot) -> str:
-    """Make a checkpoint; its id. Raises OSError."""
+    """Write a checkpoint and return its id. Raises OSError."""
     now = time.time_ns()
     lines = [
         f"tree {sight.tree}",
@@ -84,7 +84,7 @@ async def read_last_checkpoint(git: ShadowRepository, task_id: str) -> Checkpoin
 
 
 async def read_checkpoint(git: ShadowRepository, checkpoint: str) -> Checkpoint:
-    """Raises CheckpointError: there is none of this id."""
+    """Read a checkpoint. Raises CheckpointError if there is none with this id."""
     if not _COMMIT_ID_RE.fullmatch(checkpoint):
         raise CheckpointError(f"{checkpoint!r} is not the id of a checkpoint.")
     try:
@@ -101,14 +101,14 @@ async def read_checkpoint(git: ShadowRepository, checkpoint: str) -> Checkpoint:
 
 
 async def list_refs(git: ShadowRepository, task_id: str | None = None) -> list[str]:
-    """Of a task or of all, the oldest first."""
+    """List the refs of a task or of all, the oldest first."""
     below = _REFS_PREFIX if task_id is None else build_task_refs_path(task_id)
     names = (await git.run_git("for-each-ref", "--format=%(refname)", below)).decode().split()
     return sorted(names, key=_parse_creation_time)
 
 
 def _parse_creation_time(ref: str) -> float:
-    """Seconds since 1970."""
+    """Parse the creation time in seconds since 1970."""
     stamp = ref.rpartition("/")[2]
     return int(stamp) / _NS_PER_SECOND if stamp.isdecimal() else 0.0
 
@@ -119,12 +119,12 @@ async def delete_refs(git: ShadowRepository, gone: list[str]) -> None:
 
 
 def build_task_refs_path(task_id: str) -> str:
-    """The folder of a task's refs, in the repository."""
+    """Return the directory of a task's refs in the repository."""
     return f"{_REFS_PREFIX}{_encode_task_id(task_id)}/"
 
 
 def _encode_task_id(task_id: str) -> str:
-    """A name that git takes: its own, if it is an ordinary one."""
+    """Encode a task id as a name that git accepts: unchanged if it is an ordinary one."""
     if _PLAIN_TASK_ID_RE.fullmatch(task_id) and not task_id.startswith("-"):
         return task_id
     return "x" + task_id.encode(errors="surrogateescape").hex()[:200]
@@ -162,7 +162,7 @@ class CheckpointGarbageCollector(Struct):
     _limits: RetentionLimits
 
     def is_due(self) -> bool:
-        """Whether enough has come since the last time. Blocks for a look at the folder."""
+        """Whether enough was added since the last run. Blocks while it reads a directory."""
         size = self._shadow_directory.measure_size()
         try:
             facts, last = self._stamp_path.stat(), int(self._stamp_path.read_text(encoding="ascii"))
@@ -178,8 +178,8 @@ class CheckpointGarbageCollector(Struct):
         )
 
     async def run(self) -> None:
-        """Raises CheckpointError."""
-        # Not in a thread: who is cancelled meanwhile would never let go of it.
+        """Collect garbage. Raises CheckpointError."""
+        # Not in a thread: a cancelled caller would never release it.
         if (lock := try_lock_file(self._shadow_directory.path / _COLLECTION_LOCK_FILE)) is None:
             return  # another process is at it
         try:
@@ -219,7 +219,8 @@ class CheckpointGarbageCollector(Struct):
                 log.info("%d checkpoints of %s went, for room", len(gone), self._workspace)
 
     def _remove_abandoned_directories(self) -> None:
-        """Folders of workspaces in which nothing was saved for so long that all of it is old."""
+        """Remove directories of workspaces in which nothing was saved for so long that all of it
+        has expired."""
         since = time.time() - self._limits.max_age_days * _SECONDS_PER_DAY
         for directory in self._shadow_directory.parent.iterdir():
             lock = directory / LOCK_FILE
@@ -240,7 +241,7 @@ class CheckpointGarbageCollector(Struct):
 
 
 async def _prune_objects(git: ShadowRepository) -> None:
-    """Let go of what no checkpoint holds."""
+    """Remove objects that no checkpoint uses."""
     await git.run_git("repack", "-a", "-d", "-q", timeout_s=_REPACK_TIMEOUT_S)
     await git.run_git("prune", "--expire=now", timeout_s=_REPACK_TIMEOUT_S)
 

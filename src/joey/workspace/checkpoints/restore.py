@@ -1,8 +1,8 @@
 """The writing back of checkpointed files into a workspace, and never anywhere else.
 
-Each directory on the way is opened from the one above it and must not be a symlink, so a symlink
-that appears meanwhile leads nowhere. A file is replaced as a whole or not at all. A file in the way
-that was never kept (a large file, a pipe, a directory with ignored files in it) stays.
+Each directory on the path is opened from its parent and must not be a symlink, so a symlink that
+appears meanwhile is an error. A file is replaced atomically. An obstacle that was never saved (a
+large file, a pipe, a directory with ignored files) stays.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from joey.workspace.safe_open import lstat_at, replace_tracked_file
 
 
 class FileRestorer:
-    """Blocks while it works. Only one file at a time is half written, under a name that
-    `recovery_path` tells: should the process be killed, `remove_interrupted_leftovers` finds it."""
+    """Restores files, blocking. Only one file at a time is incomplete, under a name recorded at
+    `recovery_path`: if the process is killed, `remove_interrupted_leftovers` finds it."""
 
     def __init__(self, root: Path, recovery_path: Path) -> None:
         self._workspace = root
@@ -37,13 +37,13 @@ class FileRestorer:
         write_private_file(self._recovery_path, "\n".join(lines).encode("ascii"))
 
     def finish(self) -> None:
-        """Folders that were left empty go too."""
+        """Remove directories that became empty."""
         for path in sorted(self._possibly_emptied_directories, key=len, reverse=True):
             self._remove_empty_parents(path)
         self._recovery_path.unlink(missing_ok=True)
 
     def remove_file(self, path: bytes) -> bool:
-        """Whether it was there to be removed. Raises OSError."""
+        """Remove a file; False if it did not exist. Raises OSError."""
         *above, name = _split_path(path)
         try:
             with open_directory(above, self._workspace) as directory:
@@ -56,8 +56,7 @@ class FileRestorer:
         return True
 
     def write_file(self, path: bytes, mode: str, data: bytes) -> bool:
-        """Whether it was written; not when a file is in the way that is not ours. Raises
-        OSError."""
+        """Write a file; False if another program's file is in the way. Raises OSError."""
         *above, name = _split_path(path)
         with open_directory(above, self._workspace, create=True) as directory:
             earlier = lstat_at(name, directory)
@@ -70,7 +69,7 @@ class FileRestorer:
         return True
 
     def _remove_empty_parents(self, path: bytes) -> None:
-        """Remove a folder and those above it, as long as they are empty."""
+        """Remove a directory and its parents, as long as they are empty."""
         while path:
             *above, name = _split_path(path)
             try:
@@ -82,7 +81,7 @@ class FileRestorer:
 
 
 def remove_interrupted_leftovers(root: Path, recovery_path: Path) -> None:
-    """Remove what a restoration has left behind that was killed."""
+    """Remove the leftovers of a restoration that was killed."""
     try:
         temporary, *directories = recovery_path.read_text(encoding="ascii").split("\n")[:-1] or [""]
     except FileNotFoundError:
@@ -104,7 +103,8 @@ def _split_path(path: bytes) -> list[bytes]:
 
 
 def _remove_empty_tree(name: bytes, parent: int) -> None:
-    """Remove a folder that holds nothing but empty folders. Raises OSError: it holds more."""
+    """Remove a directory that contains only empty directories. Raises OSError if it contains
+    more."""
     for _, _, files, _ in os.fwalk(name, dir_fd=parent):
         if files:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
@@ -115,7 +115,7 @@ def _remove_empty_tree(name: bytes, parent: int) -> None:
 
 
 def _is_checkpointable(facts: os.stat_result) -> bool:
-    """Whether a file is of the kind that checkpoints hold."""
+    """Whether checkpoints can hold a file of this kind."""
     if stat.S_ISREG(facts.st_mode):
         return facts.st_size <= MAX_FILE_BYTES
     return stat.S_ISLNK(facts.st_mode)

@@ -1,14 +1,14 @@
 """The scan of a workspace by git that updates the shadow's index.
 
-git's index remembers what each file looked like on disk when it was last read, so that only files
-that have changed since are read. Two questions find them, concurrently: which known files have
-changed, and which files are not known. Both look at every file, as `git status` does.
+git's index stores the `stat` data of each file when it was last read, so that only files that have
+changed since are read. Two concurrent commands find them: one for changed files, one for unknown
+files. Both check every file, as `git status` does.
 
-Repositories inside the workspace need care: git names such a directory and stays out of it, unless
-its index has a file of it. So for a new one it is asked again, with an index that has one. From
-then on its files are known like any others.
+Repositories inside the workspace need care: git lists such a directory without entering it, unless
+its index has a file of it. So for a new one, git is run again with an index that has one. From then
+on its files are known like any others.
 
-All files are kept that git does not ignore. Besides the `.gitignore` files of the workspace, which
+All files that git does not ignore are saved. Besides the `.gitignore` files of the workspace, which
 git reads itself, these are excluded: directories that programs fill and nobody edits; matches of
 `.gitignore` files above the workspace, when it is part of a repository; joey's own directory.
 """
@@ -79,7 +79,7 @@ class GitScan(NamedTuple):
 
 
 class _WorkspaceChangedError(CheckpointError):
-    """Too many files went while they were read, or one has to look again."""
+    """Too many files disappeared during the scan, or it must be repeated."""
 
 
 class IndexUpdatePlan(Struct, frozen=True):
@@ -91,10 +91,10 @@ class IndexUpdatePlan(Struct, frozen=True):
 
 
 class WorkspaceScanner:
-    """Remembers what it has seen, to be quicker the next time."""
+    """Scans a workspace, and caches results for the next scan."""
 
     def __init__(self, root: Path, home: Path, max_bytes: int) -> None:
-        """At most `max_bytes` are read at once; more is no project, but data."""
+        """At most `max_bytes` are read at once; more is data rather than a project."""
         self._workspace = root
         self._max_added_bytes = max_bytes
         self._exclude_options = ["--exclude-standard"]
@@ -106,7 +106,8 @@ class WorkspaceScanner:
         self._has_listed_force_added = False
 
     async def scan(self, git: ShadowRepository) -> GitScan:
-        """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
+        """Scan the workspace. Raises CheckpointError, or ShadowGitError if the repository may be
+        damaged."""
         self._write_exclude_file(git)
         await _apply_pending_index_entries(git)
         for _ in range(_MAX_SCAN_ROUNDS - 1):
@@ -117,7 +118,7 @@ class WorkspaceScanner:
         return await self._scan_once(git)
 
     async def find_ignored(self, git: ShadowRepository, paths: Iterable[bytes]) -> set[bytes]:
-        """Which of some files are ignored, known or not. Raises CheckpointError."""
+        """Find which of these files are ignored, known or not. Raises CheckpointError."""
         self._write_exclude_file(git)
         # Which takes no literal paths; nothing that begins with `./` means anything else.
         command = ("--no-literal-pathspecs", "check-ignore", "--no-index", "--stdin", "-z")
@@ -126,7 +127,8 @@ class WorkspaceScanner:
         return {path.removeprefix(b"./") for path in listed.split(b"\0")[:-1]}
 
     async def list_ignored_directories(self, git: ShadowRepository) -> frozenset[bytes]:
-        """Those of which nothing is kept, whatever comes into them. Raises CheckpointError."""
+        """List directories in which all files are ignored, including future ones. Raises
+        CheckpointError."""
         command = ("ls-files", "--others", "--ignored", "--directory", "-z")
         listed = (await git.run_git(*command, *self._exclude_options)).split(b"\0")
         # Also folders in which there just happen to be ignored files only.
@@ -142,7 +144,7 @@ class WorkspaceScanner:
         return set(listed.split(b"\0"))
 
     def reset(self) -> None:
-        """The index is not what it was."""
+        """Reset the cache after the index was replaced."""
         self._cached_tree = None
         self._has_listed_force_added = False
 
@@ -178,7 +180,8 @@ class WorkspaceScanner:
     async def _list_untracked(
         self, git: ShadowRepository, *below: bytes, index: Path | None = None
     ) -> list[bytes]:
-        """Files that are neither known nor ignored, and folders of repositories as `name/`."""
+        """List files that are neither known nor ignored, and directories of repositories as
+        `name/`."""
         paths = ("--", *map(os.fsdecode, below)) if below else ()
         listed = await git.run_git(
             "ls-files", "--others", "-z", *self._exclude_options, *paths, index=index
@@ -188,7 +191,7 @@ class WorkspaceScanner:
     async def _list_nested_repository_files(
         self, git: ShadowRepository, nested: list[bytes]
     ) -> list[bytes]:
-        """The files of repositories of which none is known yet."""
+        """List the files of repositories of which no file is known yet."""
         index = git.repository_path / "nested.index"
         found: list[bytes] = []
         try:
@@ -206,9 +209,10 @@ class WorkspaceScanner:
         return found
 
     async def _list_force_added(self, seen: Iterable[bytes]) -> list[bytes]:
-        """Files that are ignored, but in the user's repository all the same.
+        """List files that are ignored, but in the user's repository nevertheless.
 
-        Asked for at first, and when what is ignored has changed."""
+        Run for the first scan, and when ignore rules have changed.
+        """
         if find_repository_root(self._workspace) is None:
             return []
         ignore = (path for path in seen if path.rpartition(b"/")[2] == b".gitignore")
@@ -225,7 +229,7 @@ class WorkspaceScanner:
         return listed.split(b"\0")[:-1]
 
     async def _write_tree(self, git: ShadowRepository, is_new: bool) -> str:
-        """The tree of the index."""
+        """Write the tree of the index."""
         if (
             not is_new
             and self._cached_tree is not None
@@ -251,9 +255,8 @@ _REMOVED_INDEX_ENTRY = b"0 " + b"0" * 40
 def append_pending_index_entries(
     git: ShadowRepository, kept: Mapping[bytes, TreeEntry], dropped: Iterable[bytes]
 ) -> None:
-    """Files that were kept and that the index does not know, and those that it need not know any
-    more: what is known once stays known, also to the next process, and when it is ignored by then.
-    Raises OSError."""
+    """Append saved files that are not in the index, and those to remove from it: a known file stays
+    known, also for the next process, even if it is ignored by then. Raises OSError."""
     lines = [b"%s\t%s\0" % (_REMOVED_INDEX_ENTRY, path) for path in dropped]
     lines += (b"%s %s\t%s\0" % (mode, blob.encode(), path) for path, (mode, blob) in kept.items())
     if lines:
@@ -263,7 +266,7 @@ def append_pending_index_entries(
 
 
 async def _apply_pending_index_entries(git: ShadowRepository) -> None:
-    """Tell the index. Raises CheckpointError."""
+    """Apply pending entries to the index. Raises CheckpointError."""
     news = git.repository_path / _PENDING_INDEX_FILE
     if not news.exists():
         return
@@ -277,9 +280,10 @@ async def _apply_pending_index_entries(git: ShadowRepository) -> None:
 
 
 async def _add_to_index(git: ShadowRepository, paths: Sequence[bytes]) -> frozenset[bytes]:
-    """Batch by batch: what is done stays done when the rest is broken off.
+    """Add files to the index batch by batch, so that an interruption keeps finished batches.
 
-    Which of them could not be kept: they went meanwhile, or the disk does not give them."""
+    Returns those that could not be saved: they disappeared meanwhile, or cannot be read.
+    """
     settings = {}
     if len(paths) >= _MIN_FILES_TO_PACK:
         version = re.search(rb"(\d+)\.(\d+)", await git.run_git("version"))
@@ -310,7 +314,7 @@ async def _add_to_index(git: ShadowRepository, paths: Sequence[bytes]) -> frozen
 
 
 def _find_failing_path(refusal: ShadowGitError, batch: Sequence[bytes]) -> bytes | None:
-    """The file at which git gave up, if its name can be told. Raises what was no file's fault."""
+    """Find the file at which git failed, if it can be determined. Raises errors without a file."""
     if (named := _UNPROCESSED_PATH_RE.search(refusal.stderr)) is None:
         raise refusal
     return next((path for path in batch if path.decode(errors="replace") == named[1]), None)
@@ -345,7 +349,7 @@ def _is_directory(path: bytes) -> bool:
 
 
 def _lstat_storable(place: bytes, path: bytes) -> os.stat_result | None:
-    """Of a file or link that may have that name in git."""
+    """Stat a file or link whose name git accepts."""
     if b".git" in path.lower().split(b"/"):
         return None
     try:
@@ -375,7 +379,7 @@ _NON_PROJECT_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 
 
 def check_workspace(root: Path, home: Path) -> None:
-    """Raises CheckpointError: the files of this folder are not kept, and why."""
+    """Check the workspace. Raises CheckpointError, which says why its files are not saved."""
     if _is_no_project(root):
         raise CheckpointError(
             f"the files of {root} are not kept: it is no project, but a home of many things."
@@ -389,7 +393,7 @@ def check_workspace(root: Path, home: Path) -> None:
 
 @cache
 def _is_no_project(root: Path) -> bool:
-    """Asked before each snapshot."""
+    """Whether the directory is not a project; checked before each snapshot."""
     if is_root_or_home(root):
         return True
     try:
@@ -400,7 +404,8 @@ def _is_no_project(root: Path) -> bool:
 
 
 def build_exclude_rules(root: Path) -> bytes:
-    """For `info/exclude`, which counts for less than every `.gitignore` of the workspace."""
+    """Build rules for `info/exclude`, which has lower precedence than every `.gitignore` of the
+    workspace."""
     rules = [f"{name}/".encode() for name in _GENERATED_DIRECTORIES]
     return b"\n".join([*rules, *_collect_parent_rules(root), b""])
 
@@ -418,7 +423,7 @@ def _collect_parent_rules(root: Path) -> list[bytes]:
         below = root.relative_to(directory)
         try:
             if GitIgnore(b"\n".join(lines)).is_ignored(os.fsencode(below), is_dir=True):
-                # The whole workspace is: somebody keeps only a few files of a home in git.
+                # The whole workspace is ignored: only a few files of a home directory are in git.
                 return []
         except ValueError as error:
             log.warning("rules above %s are not understood: %s", below, error)
@@ -428,7 +433,7 @@ def _collect_parent_rules(root: Path) -> list[bytes]:
 
 
 def _rebase_rule(line: bytes, below: tuple[str, ...]) -> bytes | None:
-    """A rule from above as it reads some folders below; None when it speaks of others."""
+    """Rebase a rule from a parent directory; None if it does not apply here."""
     rule = line.removeprefix(b"!")
     mark = line[: len(line) - len(rule)]
     if b"/" not in rule.rstrip(b"/") or rule.startswith(b"**/"):

@@ -1,9 +1,8 @@
 """The shadow repository of a workspace: its directory, its lock, and git run on it.
 
-Whoever changes it holds an advisory lock of the kernel, and so does every git process it runs:
-when a process is killed, its last git may still be at work, and the lock ends with that one. The
-lock file is empty unless its owner is at work, so the next owner knows when the last one was
-interrupted.
+A process that changes it holds an advisory lock, and so does every git process it runs: if the
+process is killed, its last git may still be running, and the lock ends with that one. The lock file
+is empty unless its owner is working, so the next owner knows if the last one was interrupted.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _ATTRIBUTES_FILE = "info/attributes"
 _REPOSITORY_FILES = {
     "HEAD": "ref: refs/heads/none\n",
     "config": "[core]\n\trepositoryformatversion = 0\n",
-    # Files are kept as they are. This counts for more than what the workspace's own files ask for.
+    # Files are stored unchanged. This takes precedence over the workspace's own attribute files.
     _ATTRIBUTES_FILE: "* -text -ident -filter !eol !working-tree-encoding\n",
 }
 _NON_DAMAGE_ERROR_TEXTS = (
@@ -72,7 +71,7 @@ class ShadowGitError(CheckpointError):
 
 
 class ShadowRepository:
-    """While one has the lock; `lock` is None for work that needs none."""
+    """The repository while the lock is held; `lock` is None for work that needs none."""
 
     def __init__(
         self,
@@ -92,13 +91,13 @@ class ShadowRepository:
         return self.repository_path / "index"
 
     def build_signature(self, holder: str) -> tuple[FileFingerprint, ...]:
-        """Others whenever this file or folder of refs was changed, refs were packed or dropped, or
-        the repository is not what it was."""
+        """Build a signature that changes whenever this file or directory of refs has changed, refs
+        were packed or deleted, or the repository was replaced."""
         names = (holder, "packed-refs", "HEAD", "config", "objects")
         return tuple(read_fingerprint(f"{self.repository_path}/{name}") for name in names)
 
     def create_if_missing(self) -> None:
-        """Have the repository, if it is not there: whole, or not at all."""
+        """Create the repository if it does not exist, atomically."""
         if self.repository_path.exists():
             path = self.repository_path / _ATTRIBUTES_FILE
             text = _REPOSITORY_FILES[_ATTRIBUTES_FILE]
@@ -124,8 +123,8 @@ class ShadowRepository:
         index: Path | None = None,
         timeout_s: float = _GIT_TIMEOUT_S,
     ) -> bytes:
-        """What git prints. Raises ShadowGitError: it ended with a code that is not fine;
-        CheckpointError: it could not be run, or not to its end."""
+        """Run git and return its output. Raises ShadowGitError on an unexpected exit code,
+        CheckpointError if it could not run or was stopped."""
         try:
             answer = await run_git(
                 (*build_config_options({**_GIT_SETTINGS, **(settings or {})}), *arguments),
@@ -183,7 +182,7 @@ _LOCK_TIMEOUT_S = 60.0
 
 
 class ShadowLock(Struct, frozen=True):
-    """The lock, while one has it."""
+    """The lock while it is held."""
 
     descriptor: int
     was_last_owner_interrupted: bool
@@ -197,7 +196,7 @@ class ShadowDirectory(PrivateDirectory):
 
     @property
     def recovery_path(self) -> Path:
-        """There as long as files are being brought back."""
+        """The path of a file that exists while files are being restored."""
         return self.path / _RECOVERY_FILE
 
     def create(self) -> None:
@@ -209,7 +208,7 @@ class ShadowDirectory(PrivateDirectory):
 
     @asynccontextmanager
     async def acquire_lock(self) -> AsyncIterator[ShadowLock]:
-        """Raises CheckpointError: somebody else has it, and keeps it."""
+        """Acquire the lock. Raises CheckpointError if another process keeps it."""
         descriptor = await wait_for_lock(self._try_lock, _LOCK_TIMEOUT_S)
         if descriptor is None:
             raise CheckpointError(
@@ -220,7 +219,7 @@ class ShadowDirectory(PrivateDirectory):
             lock = ShadowLock(descriptor, os.fstat(descriptor).st_size > 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
             yield lock
-            # Not after a failure: whoever comes next is to see whether it left something behind.
+            # Not after a failure: the next owner must see whether it left something behind.
             os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
@@ -236,25 +235,25 @@ class ShadowDirectory(PrivateDirectory):
             ) from error
 
     def move_away_damaged_repository(self) -> Path:
-        """Begin anew; what was there is kept until this has to be done again."""
+        """Start anew; the old repository is kept until this happens again."""
         aside = self.path / _DAMAGED_DIRECTORY
         shutil.rmtree(aside, ignore_errors=True)
         self.repository_path.rename(aside)
         return aside
 
     def remove_repositories(self) -> None:
-        """Keep nothing of the files; the lock stays."""
+        """Remove all saved files; the lock stays."""
         for name in (_REPOSITORY_DIRECTORY, _DAMAGED_DIRECTORY):
             shutil.rmtree(self.path / name, ignore_errors=True)
 
     def remove_stale_git_files(self) -> None:
-        """What a killed git leaves behind, and stumbles over the next time. Only with the lock."""
+        """Remove files that a killed git leaves and that block the next one. Requires the lock."""
         for pattern in ("*.lock", "refs/**/*.lock", "objects/pack/tmp_*", "objects/pack/.tmp-*"):
             for path in self.repository_path.glob(pattern):
                 path.unlink(missing_ok=True)
 
     def measure_size(self) -> int:
-        """Bytes on disk."""
+        """Measure the size on disk in bytes."""
         return sum(facts.st_blocks * 512 for facts in _iter_stats(self.path))
 
 
@@ -264,7 +263,7 @@ def write_private_file(path: Path, data: bytes) -> None:
 
 
 def _iter_stats(directory: Path) -> Iterator[os.stat_result]:
-    """Of everything below; what goes meanwhile does not count."""
+    """Iterate over the `stat` data of everything below; disappearing files do not count."""
     pending = [str(directory)]
     while pending:
         try:

@@ -1,14 +1,15 @@
-"""The snapshot of a workspace's present files, taken with as little work as possible.
+"""The snapshot of a workspace's current files, taken with as little work as possible.
 
-Where it is certain which files have changed since the last snapshot, and these are few, git is only
+If it is certain which files have changed since the last snapshot, and these are few, git is only
 asked which of the new ones it ignores; objects and trees are written here (`objects.py`). In all
-other cases git looks at everything (`scan.py`), and before it does, its index is told of the files
-that came and went without it: a file that was known once stays known.
+other cases git checks everything (`scan.py`), and before that, its index is updated with the files
+that were added and removed without it: a file once known stays known.
 
 Changes are found by the times of files (`run_quick_scan`). Most steps change little, and in a small
-workspace that is faster than starting a program; for a large one there is no answer. A time proves
-a change only when it is older than the look by more than a tick of the clock that stamps files: a
-write in the same tick would look the same. Fresher files count as changed the next time.
+workspace that is faster than starting a program; for a large one the quick scan is not used. A
+timestamp proves that a file is unchanged only if it is older than the scan by more than a tick of
+the clock that stamps files: a write in the same tick would look the same. More recent files count
+as changed the next time.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _GIT_CONTROL_NAMES = {b".git", b".gitignore"}
 
 
 class _Baseline(Struct, frozen=True):
-    """What was seen at some moment, and is still held by the repository."""
+    """The observed files at some moment that are still in the repository."""
 
     snapshot: WorkspaceSnapshot
     quick_scan: QuickScan
@@ -78,7 +79,8 @@ class Snapshotter:
         """Files of which git has said so, with the rules as they are."""
 
     async def take_snapshot(self, git: ShadowRepository) -> WorkspaceSnapshot:
-        """Raises CheckpointError; a ShadowGitError when the repository may be damaged."""
+        """Take a snapshot. Raises CheckpointError, or ShadowGitError if the repository may be
+        damaged."""
         try:
             place = os.fsencode(self._workspace) + b"/"
             ignored = (place + directory for directory in self._ignored_directories)
@@ -104,12 +106,12 @@ class Snapshotter:
         return sight
 
     def anchor_baseline(self, git: ShadowRepository, refs: str) -> None:
-        """What was seen last is kept by one of these refs."""
+        """Anchor the baseline, which one of these refs keeps in the repository."""
         if self._latest_snapshot_and_scan is not None:
             self._set_baseline(git, *self._latest_snapshot_and_scan, refs)
 
     def reset(self) -> None:
-        """The index is not what it was."""
+        """Reset after the index was replaced."""
         self.scanner.reset()
         self._baseline = self._latest_snapshot_and_scan = None
         self._ignored_files.clear()
@@ -117,7 +119,8 @@ class Snapshotter:
     async def _update_ignored_directories(
         self, git: ShadowRepository, seen: QuickScan | None, *, is_large: bool
     ) -> QuickScan | None:
-        """After git has looked. What was seen with other folders closed is worth nothing."""
+        """Update ignored directories after git has scanned; a baseline with other ignored
+        directories is invalid."""
         before, self._ignored_directories = self._ignored_directories, frozenset()
         self._is_too_large_for_quick_scan = self._is_too_large_for_quick_scan or (
             is_large and bool(before)
@@ -140,7 +143,7 @@ class Snapshotter:
     async def _snapshot_from_baseline(
         self, git: ShadowRepository, seen: QuickScan | None
     ) -> WorkspaceSnapshot | None:
-        """None: git has to look."""
+        """Take a snapshot based on the baseline; None if git has to scan."""
         basis = self._baseline
         if (
             basis is None
@@ -181,7 +184,7 @@ class Snapshotter:
     async def _filter_unignored(
         self, git: ShadowRepository, seen: QuickScan, new: Iterable[bytes]
     ) -> set[bytes]:
-        """Those that git does not ignore."""
+        """Filter out files that git ignores."""
         modes = {path: seen.file_stats[path][0] if path in seen.file_stats else 0 for path in new}
         asked = {
             path
@@ -195,7 +198,7 @@ class Snapshotter:
     def _write_objects(
         self, git: ShadowRepository, tree: str, plan: IndexUpdatePlan
     ) -> tuple[dict[bytes, TreeEntry], str]:
-        """What is kept, and the tree. Raises OSError."""
+        """Write objects and the tree. Raises OSError."""
         place = os.fsencode(self._workspace) + b"/"
         kept = {path: _write_blob(git.repository_path, place + path) for path in plan.paths_to_add}
         return kept, self._tree_cache.write_changed_tree(
@@ -204,7 +207,7 @@ class Snapshotter:
 
 
 def _write_blob(repository: Path, path: bytes) -> TreeEntry:
-    """Raises OSError: it has gone, or is not what it was."""
+    """Write a blob. Raises OSError if the file is gone or has changed."""
     if stat.S_ISLNK(os.lstat(path).st_mode):
         target = os.readlink(path)  # noqa: PTH115 (bytes)
         return TreeEntry(b"120000", write_object(repository, b"blob", target))
@@ -236,11 +239,11 @@ class QuickScan(Struct, frozen=True):
     """By which files from above the workspace are left out."""
 
     def mark_unsettled(self, paths: frozenset[bytes]) -> QuickScan:
-        """For files that git found after the scan: they may be gone again before the next one."""
+        """Mark files that git found after the scan: they may be gone again before the next one."""
         return structs.replace(self, unsettled_files=self.unsettled_files | paths)
 
     def find_changed_since(self, earlier: QuickScan) -> set[bytes]:
-        """Files that are not certain to be as they were."""
+        """Find files that may have changed."""
         if self.file_stats == earlier.file_stats:
             return set(earlier.unsettled_files)
         different = self.file_stats.items() ^ earlier.file_stats.items()
@@ -248,8 +251,9 @@ class QuickScan(Struct, frozen=True):
 
 
 def run_quick_scan(root: Path, skipped_paths: frozenset[bytes]) -> QuickScan | None:
-    """Blocks for some milliseconds at most. None: there is too much. Folders that are passed over
-    are named by whole paths. Raises OSError: it cannot be looked into, or changes just now."""
+    """Scan for a few milliseconds at most, blocking; None if there are too many files. Skipped
+    directories are absolute paths. Raises OSError if a directory cannot be read, or is just
+    changing."""
     now = time.time_ns()
     files: dict[bytes, _StatTuple] = {}
     fresh: list[bytes] = []

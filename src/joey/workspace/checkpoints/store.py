@@ -1,4 +1,4 @@
-"""Checkpoints of a workspace, for all its tasks: saved, compared, restored, forgotten with a task.
+"""Checkpoints of a workspace, for all its tasks: saved, compared, restored, deleted with a task.
 
 `save` takes a snapshot of the files (`snapshot.py`) and makes a commit of it (`refs.py`);
 `list_changes` and `diff` compare two commits (`diff.py`); `restore` writes back the files in which
@@ -51,8 +51,7 @@ _MAX_NAMED_FILES = 5
 
 
 class _LastCheckpoint(Struct, frozen=True):
-    """The checkpoint that was saved last. It is that of its task as long as the shadow is as it
-    was."""
+    """The checkpoint that was saved last, valid as long as the shadow repository is unchanged."""
 
     checkpoint: Checkpoint
     task_id: str
@@ -60,12 +59,12 @@ class _LastCheckpoint(Struct, frozen=True):
 
 
 class WorkspaceCheckpoints:
-    """Belongs to one event loop."""
+    """The checkpoints of a workspace; belongs to one event loop."""
 
     def __init__(
         self, root: Path, home: Path, directory: ShadowDirectory, limits: RetentionLimits
     ) -> None:
-        """`root` and `home` are resolved."""
+        """`root` and `home` must be resolved."""
         self._workspace = root
         self._joey_home = home
         self._shadow_directory = directory
@@ -95,7 +94,7 @@ class WorkspaceCheckpoints:
         check_workspace(self._workspace, self._joey_home)
         if self._first_scan_task is None:
             self._first_scan_task = asyncio.create_task(self._run_first_scan())
-        # It goes on when who waits for it has no more time.
+        # It continues after its caller times out.
         await asyncio.shield(self._first_scan_task)
         async with self._open_shadow() as git:
             last = await self._find_last_checkpoint(git, task_id)
@@ -167,7 +166,7 @@ class WorkspaceCheckpoints:
         return found
 
     def _to_git_path(self, path: str) -> bytes | None:
-        """As git knows it: links on the way are followed."""
+        """Return the path as git knows it: with links resolved."""
         named = self._workspace / path
         place = Path(os.path.realpath(named.parent), named.name)
         if not place.is_relative_to(self._workspace):
@@ -186,7 +185,7 @@ class WorkspaceCheckpoints:
         self._schedule_garbage_collection(at_once=True)
 
     async def close(self) -> None:
-        """What is at work in the background is broken off; the next process goes on with it."""
+        """Close the store; background work is interrupted and continued by the next process."""
         others = (self._first_scan_task, self._garbage_collection_task)
         at_work = [*self._early_save_tasks, *(task for task in others if task is not None)]
         for task in at_work:
@@ -223,8 +222,8 @@ class WorkspaceCheckpoints:
             ) from error
 
     async def _take_snapshot(self, git: ShadowRepository) -> WorkspaceSnapshot:
-        """The files as they are now. Where the shadow is damaged, as much of it is made anew as
-        has to be: its index, which costs only time, else all of it."""
+        """Take a snapshot of the current files. If the shadow repository is damaged, recreate as
+        much as needed: its index, which only costs time, else all of it."""
         try:
             return await self._snapshotter.take_snapshot(git)
         except ShadowGitError as refusal:

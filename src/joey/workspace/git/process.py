@@ -1,9 +1,9 @@
 """git as a subprocess that runs no other program.
 
 A repository's configuration can name programs: a file-system monitor, filters, external diffs,
-hooks, ways to fetch missing objects. All of it may have come with the workspace, so all of it is
-switched off, for each run anew. `Git` asks about the repository that a directory is in; its
-configuration can also name another directory as its own.
+hooks, ways to fetch missing objects. All of it may come from the workspace, so all of it is
+switched off for each run. `Git` queries the repository of a directory; its configuration can also
+name another directory as its work tree.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SAFE_SETTINGS = {
 
 
 class GitError(Exception):
-    """Why git gave no answer, for people to read."""
+    """Why git gave no answer, for users."""
 
 
 async def run_git(
@@ -58,9 +58,9 @@ async def run_git(
     is_low_priority: bool = False,
     pass_fds: Iterable[int] = (),
 ) -> CompletedProgram:
-    """Run git, one from outside the workspace, with an environment that inherits nothing; it keeps
-    `pass_fds` open for as long as it lives. Raises GitError: there is no git, it cannot be run,
-    takes too long, or would for ever."""
+    """Run git from outside the workspace, with an environment that inherits nothing; it keeps
+    `pass_fds` open for as long as it lives. Raises GitError if there is no git, it cannot run,
+    takes too long, or would block forever."""
     top = Path(environment.get("GIT_WORK_TREE", cwd))
     search_path = keep_absolute_directories(os.environ.get("PATH", os.defpath), outside=(cwd, top))
     if (program := shutil.which("git", path=search_path)) is None:
@@ -94,7 +94,7 @@ async def run_git(
 
 
 def describe_blocking_file(path: Path) -> str:
-    """Why git gives no answer."""
+    """Describe the file that blocks git."""
     return f"git would wait for {str(path)!r}, which is no regular file: delete or rename it"
 
 
@@ -103,7 +103,7 @@ def build_config_options(settings: Mapping[str, str]) -> list[str]:
 
 
 def find_repository_root(directory: Path) -> Path | None:
-    """The nearest folder with `.git` in it, from here upwards."""
+    """Find the nearest directory with `.git` in it, from here upwards."""
     upwards = (directory, *directory.parents)
     return next((path for path in upwards if os.path.lexists(path / ".git")), None)
 
@@ -121,7 +121,7 @@ _FAILURE_SIGNS = {
 
 
 class Git:
-    """The repository that a folder is in, for as long as one question takes."""
+    """The repository of a directory, for the duration of one operation."""
 
     def __init__(
         self,
@@ -145,9 +145,10 @@ class Git:
         environment: Mapping[str, str] | None = None,
         pass_fds: Iterable[int] = (),
     ) -> Git:
-        """`environment` is for what cannot be seen from the folder.
+        """Open a repository; `environment` overrides what the directory shows.
 
-        Raises ToolError: there is no git, or it cannot be made harmless."""
+        Raises ToolError if there is no git, or it cannot be made harmless.
+        """
         keys = await cls(root, environment=environment).list_config_keys(r"^filter\..")
         names = {key.rpartition(".")[0] for key in keys}
         for name in names:
@@ -162,7 +163,7 @@ class Git:
         return [key for key in found.split("\0") if key]
 
     async def run_text(self, *arguments: str, accepted_codes: Sequence[int] = (0,)) -> str:
-        """What git prints, if it ends with a code that is fine. Raises ToolError."""
+        """Return git's output if its exit code is expected. Raises ToolError."""
         printed = await self.run_bytes(*arguments, accepted_codes=accepted_codes)
         return printed.decode(errors="replace")
 
@@ -172,7 +173,7 @@ class Git:
         accepted_codes: Sequence[int] = (0,),
         max_output_bytes: int = _MAX_OUTPUT_BYTES,
     ) -> bytes:
-        """The same as it is: names of files may be anything."""
+        """Return git's output as bytes, since names of files may be in any encoding."""
         answer = await self.run(*arguments, max_output_bytes=max_output_bytes)
         if answer.returncode not in accepted_codes:
             raise ToolError(describe_failure(answer))
@@ -186,7 +187,7 @@ class Git:
         max_output_bytes: int = _MAX_OUTPUT_BYTES,
         timeout_s: float = _GIT_TIMEOUT_S,
     ) -> CompletedProgram:
-        """Whatever git says, and with whatever code. Raises ToolError."""
+        """Run git and return output and exit code, whatever they are. Raises ToolError."""
         wanted = ("HOME", "LANG", "LC_ALL")
         variables = {name: os.environ[name] for name in wanted if name in os.environ}
         # The folder with `.git` in it, whatever its configuration calls the work tree.
@@ -208,7 +209,7 @@ class Git:
 
 
 def describe_failure(answer: CompletedProgram) -> str:
-    """Why git did not do what it was asked."""
+    """Describe why git failed."""
     said = answer.stderr.decode(errors="replace")
     for text, signs in _FAILURE_SIGNS.items():
         if any(sign in said for sign in signs):

@@ -30,7 +30,7 @@ _COMMIT_FORMAT = "Commit: %h (%H)%nAuthor: %an%nDate: %ad%n%nMessage: %s%n%n%b"
 
 
 class GitRepository:
-    """The repository that `root` is in, if it is in one."""
+    """The repository that contains `root`, if any."""
 
     def __init__(self, root: Path) -> None:
         self._workspace = root
@@ -65,7 +65,7 @@ class GitRepository:
         return "\n".join([branch, *files[:limit], *more])
 
     async def _read_status(self, git: Git) -> tuple[str, list[str]]:
-        """The branch, and the changed files as `git status --short` shows them."""
+        """Read the branch, and the changed files as in `git status --short`."""
         wanted = ("--short", "--branch", "-z", _IGNORE_SUBMODULES_OPTION)
         prefix, status = await asyncio.gather(
             git.run_text("rev-parse", "--show-prefix"), git.run_text("status", *wanted, "--", ".")
@@ -81,7 +81,7 @@ class GitRepository:
         return branch, files
 
     async def _build_patch(self, git: Git, command: tuple[str, ...], *options: str) -> str:
-        """A diff without the files that are hidden."""
+        """Build a diff without hidden files."""
         names = await git.run_text(
             *command, "--format=", *_DIFF_OPTIONS, "--no-renames", "--name-only", "-z"
         )
@@ -92,7 +92,7 @@ class GitRepository:
         return await git.run_text(*command, *_DIFF_OPTIONS, *options, "--patch", "--", ".", *others)
 
     async def _find_hidden(self, paths: Iterable[str]) -> frozenset[str]:
-        """Those of the paths that `.rooignore` keeps from the model."""
+        """Find those of the paths that `.rooignore` hides from the model."""
         return await asyncio.to_thread(lambda: frozenset(filter(self._is_hidden, paths)))
 
     def _is_hidden(self, path: str) -> bool:

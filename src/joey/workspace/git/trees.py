@@ -1,9 +1,8 @@
 """git trees: taken from a directory, compared, merged, and written back to its files.
 
-None of it touches the user's index, branches or stashes. Programs that a repository's
-configuration could run during a merge are switched off too: a custom merge driver makes a
-conflict. When changes are applied to files, each file is replaced in one step, and symlinks are
-never followed.
+None of it touches the user's index, branches or stashes. Programs that a repository's configuration
+could run during a merge are switched off too: a custom merge driver causes a conflict. When changes
+are applied to files, each file is replaced in one step, and symlinks are never followed.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _JOEY_IDENTITY_VARIABLES = {
 
 
 class RepositoryPaths(Struct, frozen=True):
-    """Where things of the repository are."""
+    """The paths of a repository's parts."""
 
     prefix: str
     """The folder that git is run in, as seen from the top."""
@@ -62,7 +61,7 @@ class TreeMergeResult(Struct, frozen=True):
 
 
 class GitTrees:
-    """Of one repository, for as long as one step takes."""
+    """Tree operations on one repository, for the duration of one step."""
 
     def __init__(self, git: Git, paths: RepositoryPaths) -> None:
         self._git = git
@@ -72,7 +71,8 @@ class GitTrees:
     async def open_at(
         cls, root: Path, lock: int, environment: Mapping[str, str] | None = None
     ) -> GitTrees:
-        """`lock` is held by each git for as long as it lives. Raises ToolError."""
+        """Open a repository; every git process holds `lock` for as long as it lives. Raises
+        ToolError."""
         git = await Git.open_at(root, environment, pass_fds=(lock,))
         asked = ("--show-prefix", "--git-common-dir", "--git-path", "index", "--show-cdup")
         output = await git.run_text("rev-parse", "--path-format=absolute", *asked)
@@ -80,31 +80,31 @@ class GitTrees:
         return cls(git, RepositoryPaths(prefix, Path(common), Path(index), up or "."))
 
     async def check_version(self) -> None:
-        """Raises ToolError: this git cannot merge."""
+        """Check git's version. Raises ToolError if it cannot merge."""
         version = re.search(r"(\d+)\.(\d+)", await self._git.run_text("version"))
         if version is None or (int(version[1]), int(version[2])) < _MIN_GIT_VERSION:
             raise ToolError("worktrees need git 2.38 or newer")
 
     async def run_text(self, *arguments: str, index: Path | None = None) -> str:
-        """What git answers, in one line. Raises ToolError."""
+        """Return git's answer on one line. Raises ToolError."""
         return (await self._run_bytes(*arguments, index=index)).decode(errors="replace").strip()
 
     async def resolve_revision(self, name: str) -> str | None:
-        """The commit or tree that is called so."""
+        """Resolve a name to a commit or tree."""
         answer = await self._git.run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
         return answer.stdout.decode().strip() if answer.returncode == 0 else None
 
     async def stage_and_write_tree(self, index: Path | None = None) -> str:
-        """The tree of the files as they are; all that is not ignored. With the index of the folder
-        itself, or with another that is brought up to date."""
+        """Stage all files that are not ignored, and return their tree. Uses the directory's own
+        index, or another one that is updated."""
         await self._run_bytes(*_QUIET_OPTIONS, "add", "--all", index=index)
         return await self.run_text("write-tree", index=index)
 
     @asynccontextmanager
     async def copy_index(self) -> AsyncIterator[Path]:
-        """A copy of the folder's index, which knows what files looked like; its time tells which
-        of them may have been changed since."""
-        import tempfile  # on need: it is slow to load
+        """Copy the directory's index, which has the `stat` data of files; its time shows which of
+        them may have changed since."""
+        import tempfile  # imported late: slow to load
 
         with tempfile.TemporaryDirectory(prefix="joey-") as directory:
             copy = Path(directory, "index")
@@ -113,7 +113,7 @@ class GitTrees:
             yield copy
 
     async def write_snapshot_tree(self) -> str:
-        """The tree of the files as they are; the index stays as it is."""
+        """Write the tree of the current files; the index is unchanged."""
         async with self.copy_index() as index:
             return await self.stage_and_write_tree(index)
 
@@ -127,7 +127,7 @@ class GitTrees:
     async def count_changed_lines(
         self, before: str, after: str
     ) -> list[tuple[bytes, int | None, int | None]]:
-        """Each changed file, with the lines that it gained and lost."""
+        """Count the added and removed lines of each changed file."""
         wanted = ("-r", "-z", "--numstat", "--no-renames", "--no-textconv", "--no-ext-diff")
         listed = await self._run_bytes("diff-tree", *wanted, before, after)
         found = []
@@ -138,7 +138,7 @@ class GitTrees:
         return found
 
     async def merge_commits(self, ours: str, theirs: str) -> TreeMergeResult:
-        """Two commits over the one that both come from. Raises ToolError."""
+        """Merge two commits with their common base. Raises ToolError."""
         wanted = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         drivers = await self._git.list_config_keys(r"^merge\..*\.driver$")
         for key in drivers:
@@ -161,7 +161,7 @@ class GitTrees:
         )
 
     async def export_files(self, tree: str, changes: Iterable[TreeChange], directory: Path) -> None:
-        """The new files of a tree, below a folder, as they are written on this system."""
+        """Export the new files of a tree below a directory, in this system's format."""
         wanted = b"".join(change.path + b"\0" for change in changes if not change.is_deleted)
         if not wanted:
             return
@@ -197,7 +197,7 @@ FileSignatures = Mapping[bytes, FileFingerprint]
 
 
 class TreeChange(Struct, frozen=True):
-    """One file, before and after, as git has it."""
+    """One changed file, before and after, as git stores it."""
 
     path: bytes
     """From the top of the repository."""
@@ -220,7 +220,7 @@ class TreeChange(Struct, frozen=True):
 
 
 def parse_raw_diff(listed: bytes) -> list[TreeChange]:
-    """What `git diff-tree` prints with `RAW_DIFF_OPTIONS`."""
+    """Parse the output of `git diff-tree` with `RAW_DIFF_OPTIONS`."""
     fields = listed.split(b"\0")
     return [
         TreeChange(path, *facts.decode().removeprefix(":").split(" ")[:4])
@@ -229,19 +229,19 @@ def parse_raw_diff(listed: bytes) -> list[TreeChange]:
 
 
 class ConcurrentChangeError(Exception):
-    """Somebody else wrote to a file just now."""
+    """Another process wrote to a file just now."""
 
 
 def read_file_signatures(top: Path, changes: Iterable[TreeChange]) -> FileSignatures:
-    """What the files look like before they are changed."""
+    """Read the signatures of files before they are changed."""
     return {change.path: _read_file_signature(top / os.fsdecode(change.path)) for change in changes}
 
 
 def apply_changes(
     top: Path, changes: Sequence[TreeChange], new_files: Path, expected_signatures: FileSignatures
 ) -> None:
-    """Make the files of `top` what they shall be; `made` holds the new ones under their paths.
-    Raises ConcurrentChangeError: one does not look as before; those before it are done; OSError."""
+    """Change the files of `top`; `made` has the new ones under their paths. Raises
+    ConcurrentChangeError if one has changed (earlier ones are done by then), OSError."""
     for change in sorted(changes, key=lambda change: not change.is_deleted):
         relative = os.fsdecode(change.path)
         place = top / relative
@@ -287,7 +287,7 @@ def _check_no_symlinks(top: Path, place: Path) -> None:
 
 
 def _remove_empty_parents(top: Path, directory: Path) -> None:
-    """Remove a directory and those above it, as long as they are empty."""
+    """Remove a directory and its parents, as long as they are empty."""
     with suppress(OSError):  # others are still in it
         while directory != top:
             with open_directory(directory.parent) as above:

@@ -57,13 +57,14 @@ _MAX_COPIED_FILE_BYTES = 4 * 1024 * 1024
 
 class GitWorktrees:
     def __init__(self, root: Path, directory: Path) -> None:
-        """`root` is the workspace; worktrees are made in `directory`."""
+        """`root` is the workspace; worktrees are created in `directory`."""
         self._workspace = root
         self._worktrees_directory = directory
 
     @classmethod
     def open_if_supported(cls, root: Path, directory: Path) -> GitWorktrees | None:
-        """None where there is no repository, or one that would have its worktrees in itself."""
+        """Open worktrees; None without a repository, or in one that would contain its own
+        worktrees."""
         top = find_repository_root(root)
         return None if top is None or directory.is_relative_to(top) else cls(root, directory)
 
@@ -81,7 +82,7 @@ class GitWorktrees:
 
     @asynccontextmanager
     async def _lock(self, name: str) -> AsyncIterator[int]:
-        """Raises ToolError: something is still at work there."""
+        """Lock a worktree. Raises ToolError if a process is still working in it."""
         lock = await wait_for_lock(partial(self._try_lock, name), _LOCK_TIMEOUT_S)
         if lock is None:
             raise ToolError(f"another process is at work on {self.get_directory(name)}")
@@ -132,7 +133,7 @@ class GitWorktrees:
         await theirs.run_text("update-ref", _BASE_REF, base)
 
     async def _open_worktree(self, ours: GitTrees, name: str, lock: int) -> GitTrees | None:
-        """git in the worktree: the folder that belongs to it, whatever its `.git` says."""
+        """Open git in the worktree with its own git directory, whatever its `.git` says."""
         directory, own = self.get_directory(name), self._get_admin_directory(ours, name)
         if not own.is_dir() or not directory.is_dir():
             return None
@@ -141,7 +142,7 @@ class GitWorktrees:
         )
 
     def _get_admin_directory(self, ours: GitTrees, name: str) -> Path:
-        """What the repository knows of a worktree."""
+        """Return the repository's data about a worktree."""
         return ours.paths.common_directory / "worktrees" / name
 
     async def merge(
@@ -158,7 +159,7 @@ class GitWorktrees:
         base = None if theirs is None else await theirs.resolve_revision(_BASE_REF)
         if theirs is None or base is None:
             raise ToolError(f"the worktree {self.get_directory(name)} is gone")
-        # Nobody works there now: what a git left that died with the machine is in the way.
+        # No process works there now: files left by a killed git would block.
         for left in self._get_admin_directory(ours, name).rglob("*.lock"):
             left.unlink(missing_ok=True)
         done = await self._commit_all(theirs, name)
@@ -178,7 +179,7 @@ class GitWorktrees:
         )
 
     async def _commit_all(self, theirs: GitTrees, name: str) -> str:
-        """The tree of all that was done, which is committed too."""
+        """Commit all changes and return their tree."""
         tree, head = await theirs.stage_and_write_tree(), await theirs.resolve_revision("HEAD")
         if await theirs.resolve_revision("HEAD^{tree}") != tree:
             parents = [] if head is None else [head]
@@ -200,7 +201,7 @@ class GitWorktrees:
                 await ours.run_text("worktree", "remove", "--force", "--force", str(directory))
             except ToolError:  # it was never whole, or is no longer
                 await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
-        # Not `worktree prune`: it would forget those of the user that are not there just now.
+        # Not `worktree prune`: it would remove the user's worktrees that are currently missing.
         own = self._get_admin_directory(ours, name)
         await asyncio.to_thread(shutil.rmtree, own, ignore_errors=True)
         if await ours.resolve_revision(f"refs/heads/{self.get_branch(name)}") is not None:
@@ -208,7 +209,7 @@ class GitWorktrees:
 
 
 class _MergeObstacle(Struct, frozen=True):
-    """What is in the way of a merge: nothing, unless it says so."""
+    """Raised with the obstacle of a merge; empty if there is none."""
 
     conflicts: tuple[bytes, ...] = ()
     error: str = ""
@@ -216,7 +217,7 @@ class _MergeObstacle(Struct, frozen=True):
 
 
 class _WorktreeMerger:
-    """One way from a worktree into the workspace."""
+    """Merges one worktree into the workspace."""
 
     def __init__(
         self,
@@ -254,7 +255,7 @@ class _WorktreeMerger:
         return await self._resume_merge(planned)
 
     async def _resume_merge(self, planned: str) -> _MergeObstacle:
-        """Bring over what is not there yet, into files that may have been changed again."""
+        """Merge the rest into files that may have been changed again."""
         for _ in range(_MAX_MERGE_ATTEMPTS):
             now = await self._workspace_trees.write_snapshot_tree()
             here = await self._workspace_trees.create_commit(now, [f"{planned}^"], "The workspace")
@@ -270,7 +271,7 @@ class _WorktreeMerger:
         return hindrance
 
     async def _apply_or_explain(self, now: str, tree: str, changes: Sequence[TreeChange]) -> str:
-        """What kept it from being done; nothing when it is."""
+        """Apply changes; return what prevented it, if anything."""
         import tempfile  # on need: it is slow to load
 
         try:
