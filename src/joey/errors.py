@@ -106,8 +106,8 @@ class UntrustedAddressError(ConfigError):
 
     def __init__(self, provider: str, address: str) -> None:
         super().__init__(
-            f"This task talks to {address} (as to {provider}). The address comes from the task"
-            " folder and is in none of your profiles, so nothing was sent there: neither the"
+            f"This task uses {address} (as {provider}). The address comes from the task directory"
+            " and is not in any of your profiles, so nothing was sent there: neither the"
             f" conversation nor a key. If you trust it, add --base-url {address}; to use another"
             " model, add --profile or --provider."
         )

@@ -128,7 +128,7 @@ async def test_an_editor_that_fails_to_ask_allows_nothing(
     async def fail(_: Any) -> str:
         raise RuntimeError("no window")
 
-    complaint = "joey: the editor did not ask the person: Internal error\n"
+    complaint = "joey: the editor did not ask the user: Internal error\n"
     async with (
         ModelServer([RUN, done()]) as server,
         connected(joey, server.url, schema, Editor(fail), complaint=complaint) as here,

@@ -114,7 +114,7 @@ async def test_what_is_embedded_is_sent_and_points_at_nothing(
 @pytest.mark.parametrize(
     ("block", "problem"),
     [
-        (audio_block("AAAA", "audio/wav"), "sound is not understood"),
+        (audio_block("AAAA", "audio/wav"), "audio is not supported"),
         (image_block("AAAA", "image/tiff"), "not a PNG"),
         (image_block("not base64!", "image/png"), "not Base64"),
         (image_block("AAAA", "image/png"), "not a PNG"),

@@ -215,7 +215,7 @@ async def test_leaving_during_the_work_leaves_a_task_that_can_be_resumed(joey: J
             shown = await screen.until(PROMPT)
             assert shown.startswith(f"joey 0.1.0 · scripted (anthropic at {server.url}) · ")
             assert "continuing task" in shown
-            assert "it said last: I begin" in shown
+            assert "its last message: I begin" in shown
             screen.press(CTRL_D)
             task_id = joey.tasks[0].name.removeprefix("task_")[:13]
             await screen.until(f"to continue: joey -r {task_id}")
@@ -239,7 +239,7 @@ async def test_messages_still_queued_from_an_earlier_run_are_announced(joey: Joe
         async with terminal(joey, "-c", "--fork", *reach(server.url)) as screen:
             assert "and be quick" not in await screen.until(PROMPT)
         async with terminal(joey, "-c", *reach(server.url)) as screen:
-            announcement = "these words of yours were not read yet, and go along with the next: "
+            announcement = "this message was not read yet, and is sent with the next one: "
             assert f"{announcement}and be quick\n" in await screen.until(PROMPT)
             screen.press("go on\n")
             await screen.until(ACCEPT)

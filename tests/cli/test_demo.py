@@ -75,7 +75,7 @@ async def test_the_sample_in_the_readme_is_what_the_demonstration_prints(
 
 async def test_the_command_to_look_again_starts_the_same_joey(joey: Joey, tmp_path: Path) -> None:
     done = await joey.run("demo", "--fast", "--keep", str(tmp_path / "kept"))
-    (command,) = re.findall(r"To look at it again: +(.+)", done.out)
+    (command,) = re.findall(r"To show it again: +(.+)", done.out)
     assert f" {sys.executable} -m joey tasks show " in command
     process = await asyncio.create_subprocess_shell(command, env=joey.env, stdout=PIPE)
     shown, _ = await process.communicate()

@@ -154,7 +154,7 @@ def test_a_probe_that_breaks_is_a_finding_and_harms_no_other() -> None:
         ("ANTHROPIC_API_KEY", f"{KEY}\n", "it has spaces or a line break around it"),
         ("ANTHROPIC_API_KEY", f'"{KEY}"', "it has quotes around it"),
         ("ANTHROPIC_API_KEY", "your-key-here", "it looks like a placeholder"),
-        ("ANTHROPIC_API_KEY", "sk-ä", "it has characters that no key has"),
+        ("ANTHROPIC_API_KEY", "sk-ä", "it has characters that are not allowed in keys"),
     ],
 )
 async def test_a_key_that_cannot_be_right_is_named_and_not_shown(

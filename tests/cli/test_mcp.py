@@ -302,7 +302,7 @@ async def test_ones_own_server_is_in_an_empty_directory_that_the_error_names(joe
     directory = joey.home / "mcp"
     remedy = f'It starts in {directory}; "cwd": "${{workspaceFolder}}" starts it in the workspace'
     files = await joey.run("mcp", "test", "files")
-    assert f"it said last: {directory}. {remedy}" in " ".join(files.out.split())
+    assert f"its last message: {directory}. {remedy}" in " ".join(files.out.split())
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     missing = await joey.run("mcp", "test", "missing")
     assert f"not found, or may not be executed. {remedy}" in " ".join(missing.out.split())

@@ -205,8 +205,8 @@ async def test_models_json_is_neither_changed_nor_beaten_by_a_refresh(joey: Joey
             {"openai": {"models": {"a": {}, "b": {"cost": {"input": -1, "output": 1}}}}},
             "is wrong at `openai.models.b.cost.input`: Expected `float` >= 0",
         ),
-        ({"nobody": {"models": {"m": {}}}}, "has no model of a provider here"),
-        ({"openai/gpt-5": {"limit": {}}}, "has no model of a provider here"),
+        ({"nobody": {"models": {"m": {}}}}, "has no models of supported providers"),
+        ({"openai/gpt-5": {"limit": {}}}, "has no models of supported providers"),
     ],
 )
 async def test_a_document_that_is_wrong_changes_nothing(

@@ -104,7 +104,7 @@ async def test_at_a_terminal_one_sees_that_the_model_writes_and_nothing_of_it_st
         ModelServer([turn]) as server,
         terminal(joey, "-p", *reach(server.url), "review") as screen,
     ):
-        await screen.until("the model writes…")
+        await screen.until("the model is writing…")
         gate.set()
         assert await screen.ended() == 0
         lines = screen.lines

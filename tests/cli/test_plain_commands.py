@@ -16,7 +16,7 @@ from tests.harness.cli.terminal import CTRL_C, CTRL_D, terminal
 ASK = "say what to do instead › "
 ACCEPT = "say what to change › "
 PROMPT = "\n › "
-NOT_READ = "Enter sends it, other words take its place"
+NOT_READ = "Enter sends it, other text replaces it"
 DONE = Turn(say("Nearly."), call("attempt_completion", {"result": "All done."}))
 
 
@@ -143,13 +143,13 @@ async def test_what_the_screen_shows_in_cards_is_printed_in_lines(joey: Joey) ->
             "/mcp": "joey mcp add --help",
             "/skills": "Commands of your own",
             "/status": "none yet",
-            "/context": "nothing was said yet",
+            "/context": "there are no messages yet",
             "/config": "joey config list",
             "/copy": "/copy works on the screen",
             "/clear": "A new task",
             "/permissions": "joey permissions explain",
             "/doctor": "Sandbox: ",
-            "/export": "nothing was said yet",
+            "/export": "there are no messages yet",
             "/resume": "there are no earlier tasks in this folder",
             "/model": "/model MODEL chooses one",
             "/model another": "from now on with another",
@@ -225,7 +225,7 @@ async def test_a_misspelt_command_gets_a_suggestion_and_is_never_a_message(joey:
             screen.press("/permisions ask\n")
             await screen.until("there is no command /permisions; did you mean /permissions?")
             screen.press("/model other\n")
-            await screen.until("/model works when joey waits for your words; Ctrl-C stops it")
+            await screen.until("/model works when joey waits for your message; Ctrl-C stops it")
             gate.set()
             await screen.until(ASK)
             screen.press("/mdoe ask\n")

@@ -44,7 +44,7 @@ async def test_a_key_in_the_pipe_is_taken_without_being_asked_for(
 ) -> None:
     added = await joey.run(*ADD, *flags, stdin=f"{KEY}\n".encode())
     assert added.code == 0, added.err
-    assert "which is used from now on, with the key …wxyz" in added.err
+    assert "now the active profile, with the key …wxyz" in added.err
     shown = await joey.run("profiles", "show", "work", "--json")
     assert shown.json["apiKey"] == {"value": "…wxyz", "from": "profiles.json"}
     assert KEY not in added.out + added.err
@@ -102,7 +102,7 @@ async def test_a_key_is_typed_unseen(joey: Joey) -> None:
     async with terminal(joey, "profiles", "add", "work", "--provider", "openai") as screen:
         await screen.until("Key for openai (it is not shown): ")
         screen.press(f"{KEY}\r")
-        await screen.until("created the profile work, which is used from now on")
+        await screen.until("created the profile work, now the active profile")
         assert await screen.ended() == 0
         assert KEY not in screen.raw
     assert document(joey)["profiles"] == {"work": {"provider": "openai", "apiKey": KEY}}
@@ -113,7 +113,7 @@ async def test_a_key_on_the_command_line_is_refused(joey: Joey) -> None:
     await joey.run("profiles", "add", "work", "--provider", "openai", "--no-key")
     done = await joey.run("profiles", "set", "work", "apiKey", KEY)
     assert done.code == 2
-    assert "not taken from the command line" in done.err
+    assert "not accepted on the command line" in done.err
     assert KEY not in (joey.home / "profiles.json").read_text() + done.err
 
 
@@ -151,7 +151,7 @@ async def test_the_first_profile_after_the_last_was_removed_is_the_active_one(jo
     assert "none is left" in removed.err
     assert document(joey) == {"profiles": {}}
     added = await joey.run("profiles", "add", "b", "--provider", "ollama", "-m", "y")
-    assert "which is used from now on" in added.err
+    assert "now the active profile" in added.err
     assert document(joey)["active"] == "b"
 
 

@@ -74,7 +74,7 @@ async def test_by_default_the_latest_message_is_taken_back(joey: Joey) -> None:
     assert "now two" not in [row.get("text") for row in on_disk]
     assert (await joey.run("tasks", "search", "now")).out == ""
     back = await joey.run("tasks", "rewind", task_id, "--undo", "-y")
-    assert "messages come back" in back.out
+    assert "messages are restored" in back.out
     assert "now two" in [row["text"] for row in await rows(joey, task_id)]
 
 
@@ -108,12 +108,12 @@ async def test_files_that_do_not_come_back_are_named(joey: Joey) -> None:
         run = await joey.run("-p", "-y", "--output-format", "json", *reach(server.url), "write")
     looked = await joey.run("tasks", "rewind", run.json["taskId"], "--with-files", "--preview")
     assert "  1 file is deleted:\n    a.txt\n" in looked.out
-    assert "  1 file is not taken back (ignored by git):\n    own.log\n" in looked.out
+    assert "  1 file is not restored (ignored by git):\n    own.log\n" in looked.out
     async with ModelServer([]) as server, terminal(joey, *reach(server.url), "-c") as screen:
         await screen.until(PROMPT)
         screen.press("/rewind files\n")
-        drawn = await screen.until("/undo takes it back")
-        assert "1 file is not taken back (ignored by git):\n  own.log\n" in drawn
+        drawn = await screen.until("/undo undoes it")
+        assert "1 file is not restored (ignored by git):\n  own.log\n" in drawn
     assert (joey.workspace / "own.log").exists()
 
 
@@ -153,9 +153,9 @@ async def test_messages_are_counted_and_named_as_they_are_listed(joey: Joey) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("rewind", "ID"), "agree with --yes"),
+        (("rewind", "ID"), "confirm with --yes"),
         (("rewind", "ID", "999", "-y"), "there is no message '999'"),
-        (("rewind", "ID", "3", "--undo"), "name nothing else"),
+        (("rewind", "ID", "3", "--undo"), "no other arguments"),
         (("rewind", "nobody"), "there is no task"),
         (("fork", "ID", "--before"), "--before needs"),
         (("fork", "ID", "x"), "there is no message 'x'"),
@@ -259,14 +259,14 @@ async def test_a_conversation_goes_back_and_on(joey: Joey) -> None:
             screen.press("\n")
             await screen.until(PROMPT)
             screen.press("/rewind\n")
-            shown = await screen.until("/undo takes it back")
-            assert "you had said: paint it red" in shown
+            shown = await screen.until("/undo undoes it")
+            assert "your message was: paint it red" in shown
             screen.press("/undo\n")
             await screen.until("the rewind is undone")
             screen.press("/rewind 99\n")
             await screen.until("there is no message '99'")
             screen.press("/rewind\n")
-            await screen.until("/undo takes it back")
+            await screen.until("/undo undoes it")
             screen.press("/fork\n")
             await screen.until("this is a copy now")
             await screen.until(PROMPT)
@@ -283,7 +283,7 @@ async def test_a_conversation_with_an_earlier_task_can_begin_by_going_back(joey:
         async with terminal(joey, *reach(server.url), "-c") as screen:
             await screen.until(PROMPT)
             screen.press("/rewind files\n")
-            await screen.until("/undo takes it back")
+            await screen.until("/undo undoes it")
             assert content(joey) == "one\n"
             screen.press("now three\n")
             await screen.until(ACCEPT)
@@ -302,17 +302,17 @@ async def test_in_a_conversation_changes_of_others_are_named_and_given_up_by_for
     ):
         await screen.until(PROMPT)
         screen.press("/rewind files\n")
-        drawn = await screen.until("`/rewind files force` gives up")
-        assert "somebody else has changed: a.txt" in drawn
+        drawn = await screen.until("`/rewind files force` restores anyway")
+        assert "some files were modified outside joey: a.txt" in drawn
         assert content(joey) == "by hand\n"
         screen.press("/rewind force\n")
         await screen.until("`force` goes with `files`")
         screen.press("/rewind files force\n")
-        await screen.until("/undo takes it back")
+        await screen.until("/undo undoes it")
         assert content(joey) == "one\n"
         (joey.workspace / "a.txt").write_text("by hand again\n", encoding="utf-8")
         screen.press("/undo\n")
-        await screen.until("`/undo force` gives up")
+        await screen.until("`/undo force` restores anyway")
         screen.press("/undo force\n")
         await screen.until("the rewind is undone")
     assert content(joey) == "by hand\n"

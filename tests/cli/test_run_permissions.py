@@ -32,7 +32,7 @@ async def test_a_broken_file_of_the_project_is_the_reason_that_is_shown(joey: Jo
     async with ModelServer([turn, DONE]) as server:
         done = await joey.run("-p", "-y", "--no-sandbox", *reach(server.url), "write it")
     assert done.code == 3
-    assert ".roo/settings.json cannot be understood, so that everything is asked" in done.err
+    assert ".roo/settings.json cannot be parsed, so everything needs approval" in done.err
     assert "-y was given, but autoApprovalEnabled is off here" in done.err
     listed = await joey.run("config", "list")
     assert "cannot be understood" in listed.err
@@ -88,7 +88,7 @@ async def test_how_commands_end_and_what_was_answered_is_shown(joey: Joey) -> No
     async with ModelServer(turns) as server:
         done = await joey.run("-p", "-y", *reach(server.url), "do it")
     assert "$ exit 7\n  exit 7\n" in done.err
-    assert "? Which?\n  nobody is there to answer: the model decides\n" in done.err
+    assert "? Which?\n  no user is there to answer: the model decides\n" in done.err
 
 
 async def test_yes_allows_everything(joey: Joey) -> None:

@@ -134,7 +134,7 @@ async def test_a_different_profile_of_the_same_name_stays(joey: Joey) -> None:
     (joey.home / "profiles.json").write_text(json.dumps(document), encoding="utf-8")
     path = write_export(joey, mine={"apiProvider": "xai", "apiModelId": "grok"})
     run = await joey.run("import", str(path), "-y")
-    assert "a different mine is here already" in run.out
+    assert "a different mine exists already" in run.out
     stored = json.loads((joey.home / "profiles.json").read_bytes())
     assert stored["active"] == "mine"
     assert stored["profiles"]["mine"] == own
@@ -243,7 +243,7 @@ async def test_what_is_left_out_has_a_reason(joey: Joey) -> None:
     assert "only be used in it" in left_out["profile editor"]
     assert "matter of the editor" in left_out["telemetrySetting"]
     assert "whole number" in left_out["maxWorkspaceFiles"]
-    assert left_out["inventedSetting"] == "joey has no such setting"
+    assert left_out["inventedSetting"] == "joey does not have this setting"
     assert "name" in left_out["mode number 1"]
     assert "allowedMaxRequests" not in left_out
 

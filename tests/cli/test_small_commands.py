@@ -23,8 +23,8 @@ async def test_at_a_question_they_act_or_wait_and_the_question_stays(joey: Joey)
             for typed, expected in {
                 "/help": "take the rewind back",
                 "/cost": "tokens",
-                "/rewind 2": "/rewind works when joey waits for your words; answer first",
-                "/new": "/new works when joey waits for your words; answer first",
+                "/rewind 2": "/rewind works when joey waits for your message; answer first",
+                "/new": "/new works when joey waits for your message; answer first",
                 "/hlep": "there is no command /hlep; did you mean /help?",
             }.items():
                 screen.press(f"{typed}\n")
@@ -48,7 +48,9 @@ async def test_while_joey_works_they_act_or_wait_and_are_no_messages(joey: Joey)
             await screen.until("I think")
             for name in ("/rewind", "/undo", "/fork", "/new"):
                 screen.press(f"{name}\n")
-                await screen.until(f"{name} works when joey waits for your words; Ctrl-C stops it")
+                await screen.until(
+                    f"{name} works when joey waits for your message; Ctrl-C stops it"
+                )
             screen.press("/help\n")
             await screen.until("take the rewind back")
             gate.set()
@@ -56,7 +58,7 @@ async def test_while_joey_works_they_act_or_wait_and_are_no_messages(joey: Joey)
             screen.press("y\n")
             await screen.until(ACCEPT)
             assert "before its next step" not in screen.text.replace(
-                "words before its next step", ""
+                "message before its next step", ""
             )
         said = json.dumps(server.requests[-1].body["messages"])
     assert "/rewind" not in said and "/help" not in said

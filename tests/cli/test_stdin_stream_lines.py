@@ -69,7 +69,7 @@ def test_a_line_that_is_no_command_says_why(line: str, reason: str, request_id: 
     before, bad, after = read(data)
     assert before == after == understood()
     assert isinstance(bad, InvalidLine)
-    assert bad.problem.startswith("line 2 of stdin is no command: ")
+    assert bad.problem.startswith("line 2 of stdin is not a command: ")
     assert reason in bad.problem
     assert bad.request_id == request_id
 

@@ -135,7 +135,7 @@ async def test_without_a_terminal_a_question_that_nobody_answers_ends_the_view(
         shown = await harness.run()
         assert shown.code == 3
         assert "Create note" in shown.out
-        assert "joey: the task waits for an answer, which cannot be given" in shown.err
+        assert "joey: the task waits for an answer, which needs a terminal" in shown.err
         assert session.is_running
 
 

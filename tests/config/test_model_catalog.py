@@ -204,7 +204,7 @@ def test_models_that_write_no_text_or_are_gone_are_not_offered(home: Path) -> No
         ),
         (
             '{"openai": {"models": {"m": {"limit": {"context": NaN}}}}}',
-            "NaN is no number",
+            "NaN is not a number",
         ),
     ],
 )

@@ -44,7 +44,7 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
         ('{\n  "mode": "code",\n  "maxRetries": 3,,\n}', r"line 3, column 19: not valid JSON"),
         ('{"mode": "code"', r"line 1, column 16: not valid JSON"),
         ("", r"line 1, column 1: not valid JSON"),
-        ('{"allowedMaxCost": NaN}', r"not valid JSON \(NaN is no number\)"),
+        ('{"allowedMaxCost": NaN}', r"not valid JSON \(NaN is not a number\)"),
         ('{"maxRetries": ' + "9" * 5000 + "}", r"not valid JSON"),
         ("[]", r"must hold a JSON object"),
         ("[" * 100_000, r"nested too deeply"),
@@ -89,6 +89,6 @@ def test_keys_that_nothing_reads_are_named_with_what_was_probably_meant(tmp_path
         f"{path}: `always_allow_mcp` is not used: there is no such setting."
         " Did you mean `alwaysAllowMcp`?",
         f"{path}: `xyz` is not used: there is no such setting.",
-        f"{path}: `apiKey` is not used: it belongs into a profile of profiles.json.",
+        f"{path}: `apiKey` is not used: it belongs in a profile of profiles.json.",
     )
     assert describe_unknown_settings(tmp_path / "nowhere") == ()

@@ -113,7 +113,7 @@ class KeptTask(LongTask):
         preview = self.do(self.task.preview_rewind(ts, files=True))
         self.check_conflicts(preview)
         if preview.conflicting_paths:
-            with pytest.raises(UserError, match="Somebody else"):
+            with pytest.raises(UserError, match="modified outside joey"):
                 self.do(self.task.rewind(ts, files=True))
         assert (TaskSnapshot.take(self.task), self.disk) == (look, disk)
         assert self.do(self.task.rewind(ts, files=True, force=True)) == preview

@@ -80,7 +80,7 @@ async def test_what_a_user_changed_since_is_not_overwritten(rewind_harness: Rewi
     (rewind_harness.root / "a").write_text("by hand\n")
     (rewind_harness.root / "own.txt").write_text("more\n")
     before = list_durable_events(task)
-    with pytest.raises(UserError, match=r"changed files that would be brought back: a, own\.txt"):
+    with pytest.raises(UserError, match=r"modified outside joey: a, own\.txt"):
         await task.rewind(tools(task)[0], files=True)
     assert list_durable_events(task) == before
     assert files(rewind_harness)["a"] == "by hand\n"
@@ -182,7 +182,7 @@ async def test_files_that_cannot_come_back_are_reported_and_never_overwrite_late
         for event in list_durable_events(again)
         if isinstance(event, RowAdded) and event.say == "error"
     ]
-    assert "could not be brought back" in errors[0].text
+    assert "could not be restored" in errors[0].text
     assert again.recorder.projection.pending_restore is None
     await again.cancel()
 
@@ -225,7 +225,7 @@ async def test_files_alone_come_back_and_the_state_before_is_kept(
     preview = await preview_restore(task, first)
     assert [each.path for each in preview.files] == ["a", "b"]
     (rewind_harness.root / "a").write_text("by hand\n")
-    with pytest.raises(UserError, match="Somebody else"):
+    with pytest.raises(UserError, match="modified outside joey"):
         await restore_checkpoint(task, first, force=False)
     await restore_checkpoint(task, first, force=True)
     assert files(rewind_harness) == {"own.txt": "mine\n"}

@@ -211,7 +211,7 @@ async def test_what_a_user_changed_after_a_death_is_not_overwritten(
         await rewind_harness.engine.release(again)
     again = await rewind_harness.engine.open(task.id)
     at = list_row_timestamps(again)[0]
-    with pytest.raises(UserError, match="changed files that would be brought back: a"):
+    with pytest.raises(UserError, match="modified outside joey: a"):
         await again.rewind(at, files=True)
     await again.rewind(at, files=True, force=True)
     assert files(rewind_harness) == {"own.txt": "mine\n"}
@@ -227,7 +227,7 @@ async def test_whoever_writes_between_the_look_and_the_restoring_is_noticed(
     going = asyncio.ensure_future(task.rewind(list_row_timestamps(task)[0], files=True))
     await wait_for_event(task, TaskRewound)
     (rewind_harness.root / "b").write_text("by hand\n")
-    with pytest.raises(UserError, match=r"could not be brought back.* b\."):
+    with pytest.raises(UserError, match=r"could not be restored.* b\."):
         await going
     assert files(rewind_harness) == {**ALL, "b": "by hand\n"}
     check_histories(task)

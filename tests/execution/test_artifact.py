@@ -51,4 +51,4 @@ def test_a_link_is_not_written_through(tmp_path: Path, caplog: pytest.LogCapture
     artifact.write(b"new")
     artifact.close()
     assert (tmp_path / "target").read_bytes() == b"precious"
-    assert "no longer kept" in caplog.text
+    assert "no longer stored" in caplog.text

@@ -132,7 +132,7 @@ def test_nothing_is_run_and_nothing_is_changed(work: Path, tmp_path: Path) -> No
 
 def test_a_protected_file_is_said_to_be_protected(work: Path) -> None:
     output = explain(work, "--write", ".git/config").stdout
-    assert "it is protected: alwaysAllowWriteProtected has to be on, too" in output
+    assert "it is protected: alwaysAllowWriteProtected must be on too" in output
     assert answer(work, "--write", ".git/config")["protected"] is True
     assert "protected" not in explain(work, "--write", "plain.txt").stdout
 
@@ -183,4 +183,4 @@ def test_one_thing_is_asked_at_a_time(work: Path, arguments: tuple[str, ...]) ->
     run = explain(work, *arguments)
 
     assert run.returncode == 2
-    assert "ask about one thing" in run.stderr
+    assert "name one thing" in run.stderr

@@ -183,7 +183,7 @@ def test_tools_of_servers_run_unasked_where_a_list_names_them(
     found = settings_directories.judge_all()
     own = "~/.roo/settings.json"
     assert summarize(found["MCP tools `weather/*`"]) == ("allow", "allowedMcpTools", own)
-    listed = found["MCP tools on alwaysAllow of their server"]
+    listed = found["MCP tools in alwaysAllow of their server"]
     assert summarize(listed) == ("allow", "alwaysAllowMcp", own)
     assert found["other MCP tools"].decision == "ask"
 

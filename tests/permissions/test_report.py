@@ -131,7 +131,7 @@ async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
     compared = load_report(worked, "--no-sandbox", "-y", "--deny", "git push")
     assert compared["changes"] == {"ask-allow": 3}
     text = run_report(worked, "--no-sandbox", "-y", "--deny", "git push")
-    assert text.splitlines()[-1] == ("1 task, 7 calls: 3 would be decided otherwise, 4 as before")
+    assert text.splitlines()[-1] == ("1 task, 7 calls: 3 would be decided differently, 4 as before")
 
 
 @pytest.mark.requirement("permissions:report:reads")

@@ -69,5 +69,5 @@ def test_secrets_are_in_no_file(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="could not make a temporary folder"):
+    with pytest.raises(StoreError, match="could not create a temporary directory"):
         EphemeralStore(tmp_path / "missing")

@@ -76,7 +76,7 @@ async def test_an_image_can_be_made_from_another_one(
         ((200, {"choices": []}), "has none"),
         ((200, {"error": {"message": "out of paint"}}), "out of paint"),
         ((200, b"<html>"), "not JSON"),
-        ((429, {"error": {"message": "slow down"}}), "No picture was made"),
+        ((429, {"error": {"message": "slow down"}}), "No image was generated"),
         (make_image_answer("https://example.org/x.png"), "not a PNG, JPEG or WebP"),
         (make_image_answer("data:image/png;base64,%%%"), "damaged"),
     ],

@@ -208,12 +208,12 @@ async def test_joeys_own_notes_errors_and_cards_are_shown() -> None:
     app = ConversationApp()
     async with app.run_test(size=(40, 12)) as pilot:
         app.conversation.load_session(past(0))
-        app.conversation.show_note("rewound; \x1b[2J/undo takes it back")
+        app.conversation.show_note("rewound; \x1b[2J/undo undoes it")
         app.conversation.show_error("no such task")
         app.conversation.show_rich_text(Text.assemble(("Keys", "bold"), "\n  Enter sends"))
         await wait_until_drawn(pilot)
         assert screen_lines(app.conversation)[:6] == [
-            *("rewound; /undo takes it back", "", "! no such task", "", "Keys", "  Enter sends"),
+            *("rewound; /undo undoes it", "", "! no such task", "", "Keys", "  Enter sends"),
         ]
         app.conversation.clear()
         await wait_until_drawn(pilot)

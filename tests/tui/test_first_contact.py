@@ -224,7 +224,7 @@ async def test_a_refused_key_is_replaced_in_place(joey: Joey, source: str) -> No
             await shown.send("wrong-key")
             await shown.until("does not accept this key (status 401)")
             await shown.send("good-key")
-            await shown.until("The key is kept in profiles.json.", "All done.")
+            await shown.until("The key is stored in profiles.json.", "All done.")
     [kept] = read_profiles(joey)["profiles"].values()
     assert (kept["apiKey"], kept["baseUrl"]) == ("good-key", service.url)
     first, last = service.chats[0], service.chats[-1]

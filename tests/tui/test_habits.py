@@ -21,7 +21,7 @@ async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:
         async with screen(joey, *reach(server.url), size=(110, 60)) as shown:
             await shown.until("What should I do?")
             await shown.send("/context")
-            await shown.until("nothing was said yet")
+            await shown.until("there are no messages yet")
             await shown.send("/status")
             await shown.until("none yet", "scripted (anthropic)", "asks first")
             await shown.send("/config")
@@ -29,7 +29,7 @@ async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:
             await shown.send("/diff")
             await shown.until("new.txt")
             await shown.send("/copy")
-            await shown.until("nothing was said yet")
+            await shown.until("there are no messages yet")
             await shown.press("C-c")
             await shown.send("go on")
             await shown.until("Accept the result", "following CLAUDE.md")
@@ -70,7 +70,7 @@ async def test_resuming_without_an_id_offers_the_tasks_of_the_directory(joey: Jo
         for prompt in ("look at apples", "look at pears"):
             await joey.run("-p", *reach(server.url), prompt)
         async with screen(joey, "-r", *reach(server.url)) as shown:
-            await shown.until("Go on with", "look at apples", "look at pears")
+            await shown.until("Continue with", "look at apples", "look at pears")
             await shown.press("Down", "Enter")
             await shown.until("First.")
             await shown.send("and now?")

@@ -101,10 +101,8 @@ class Agent:
         except (RequestError, ConnectionError):
             raise
         except Exception as error:
-            log.exception("%s failed by a defect", name)
-            raise RequestError(
-                INTERNAL_ERROR, f"A defect of joey: {type(error).__name__}."
-            ) from error
+            log.exception("%s failed because of a bug", name)
+            raise RequestError(INTERNAL_ERROR, f"A bug in joey: {type(error).__name__}.") from error
 
     async def close(self) -> None:
         """Stop all tasks so that they can be resumed later; pending requests are still answered."""
@@ -124,7 +122,7 @@ class Agent:
         if method is None:
             raise RequestError.method_not_found(name)
         if not self._is_initialized and name != AGENT_METHODS["initialize"]:
-            raise RequestError(INVALID_REQUEST, "`initialize` comes first.")
+            raise RequestError(INVALID_REQUEST, "Send `initialize` first.")
         model, handle = method
         if model is schema.SetSessionConfigOptionSelectRequest and params.get("type") == "boolean":
             model = schema.SetSessionConfigOptionBooleanRequest
@@ -136,7 +134,7 @@ class Agent:
         try:
             notification = schema.CancelNotification.model_validate(params or {})
         except ValidationError as error:
-            log.warning("%s was passed over: %s", name, to_request_error(error))
+            log.warning("ignored %s: %s", name, to_request_error(error))
             return
         if session := self._sessions.get(notification.session_id):
             await session.cancel()
@@ -220,7 +218,9 @@ class Agent:
     async def _list_sessions(self, request: schema.ListSessionsRequest) -> BaseModel:
         cursor = request.cursor or "0"
         if not cursor.isdecimal() or len(cursor) > 9:
-            raise RequestError(INVALID_PARAMS, "cursor: it is none that was given out here.")
+            raise RequestError(
+                INVALID_PARAMS, "cursor: unknown value; use one that this agent returned."
+            )
         skip = int(cursor)
         directory = None if request.cwd is None else _check_cwd(request.cwd)
         page = await asyncio.to_thread(
@@ -265,7 +265,7 @@ class Agent:
     def _find_session(self, session_id: str) -> AcpSession:
         session = self._sessions.get(session_id)
         if session is None:
-            problem = f"There is no session {session_id!r} here; load it, or begin a new one."
+            problem = f"There is no session {session_id!r} here; load it, or start a new one."
             raise RequestError(RESOURCE_NOT_FOUND, problem)
         return session
 
@@ -285,7 +285,7 @@ async def _run_unless_disconnected(job: Coroutine[Any, Any, None]) -> None:
     try:
         await job
     except ConnectionError:
-        log.debug("the editor is gone")
+        log.debug("the editor has disconnected")
 
 
 async def serve(agent: Agent, transport: JsonRpcTransport) -> None:

@@ -223,7 +223,7 @@ class Conversation:
         except ConnectionError:
             await task.cancel()  # no client is there to see what it does
         except Exception as error:
-            log.exception("session %s can tell nothing more", self.id)
+            log.exception("session %s can send no more updates", self.id)
             self._end_turn(error)
         finally:
             self._cancel_ask_jobs(list(self._ask_jobs))
@@ -307,7 +307,7 @@ class Conversation:
                 build_permission_options(ask),
             )
         except RequestError as error:
-            log.warning("the editor did not ask the person: %s", error)
+            log.warning("the editor did not ask the user: %s", error)
             answer: Answer | None = Answer(Response.NO)
         except ConnectionError:
             answer = None

@@ -165,12 +165,12 @@ class EditorFiles:
             await self._files.write(path, data, mode_source)
             return
         if self._files.resolve(str(path.path)).path != path.path:
-            raise ToolError(f"{path.display_path} leads elsewhere by now, so nothing was written.")
+            raise ToolError(f"{path.display_path} is now another file, so nothing was written.")
         try:
             await self._editor.write_file(self._get_session_id(), str(path.path), text)
         except TimeoutError as error:
             raise ToolError(
-                f"The editor did not say whether it has written {path.display_path}. Read it again."
+                f"The editor did not confirm that it wrote {path.display_path}. Read it again."
             ) from error
         except RequestError as error:
             log.info("the editor did not write %s: %s", path.path, error)

@@ -64,7 +64,7 @@ class JsonRpcTransport:
                 except OSError:
                     self.disconnected_event.set()
         if self.disconnected_event.is_set():
-            raise ConnectionError("The editor is gone.")
+            raise ConnectionError("The editor has disconnected.")
 
     async def close(self) -> None:
         self.disconnected_event.set()
@@ -115,7 +115,7 @@ def _parse_message(line: bytes | None) -> dict[str, Any]:
         raise InvalidMessageError(PARSE_ERROR, f"The line is not JSON ({why}): {shown}") from error
     if not isinstance(message, dict):
         raise InvalidMessageError(
-            INVALID_REQUEST, "A message must be a JSON object; batches are not taken."
+            INVALID_REQUEST, "A message must be a JSON object; batches are not supported."
         )
     return _validate_message(message)
 

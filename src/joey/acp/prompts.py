@@ -68,7 +68,7 @@ def parse_prompt(
                 )
                 context.append(_format_embedded_text(resource, workspace, commands))
             case _:
-                raise _build_prompt_error(index, "sound is not understood; send text instead")
+                raise _build_prompt_error(index, "audio is not supported; send text instead")
     text = "\n\n".join(filter(None, ("".join(message_parts).strip(), *context)))
     if not text and not images:
         raise RequestError(INVALID_PARAMS, "prompt: there is nothing to send.")
@@ -84,7 +84,7 @@ def _to_image_data_uri(data: str, index: int) -> str:
     try:
         return encode_image_data_uri(base64.b64decode(data, validate=True), "what was sent")
     except ValueError as error:
-        raise _build_prompt_error(index, "the picture is not Base64") from error
+        raise _build_prompt_error(index, "the image is not Base64") from error
     except ImageError as error:
         raise _build_prompt_error(index, str(error)) from error
 

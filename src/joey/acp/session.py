@@ -303,7 +303,9 @@ class AcpSession:
 MODE_OPTION_ID, MODEL_OPTION_ID = "mode", "model"
 COMPACT_COMMAND_NAME = "compact"
 _COMPACT_COMMAND = SlashCommandInfo(
-    COMPACT_COMMAND_NAME, "Sum the conversation up, to make room", "what to mind"
+    COMPACT_COMMAND_NAME,
+    "Condense the conversation to free context",
+    "instructions for the summary",
 )
 
 ConfigOptions = list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]

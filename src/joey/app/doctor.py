@@ -66,7 +66,7 @@ def _explain_bad_key(key: str, provider: str, is_gateway: bool = False) -> str:
     if text != key:
         return "it has spaces or a line break around it"
     if not text.isascii() or not text.isprintable() or " " in text:
-        return "it has characters that no key has"
+        return "it has characters that are not allowed in keys"
     if text[0] in "\"'" or text[-1] in "\"'":
         return "it has quotes around it"
     if any(mark in text.lower() for mark in _PLACEHOLDER_MARKS):
@@ -164,7 +164,7 @@ def delete_index(home: Path) -> str:
     needed."""
     for name in (INDEX_FILE, f"{INDEX_FILE}-wal", f"{INDEX_FILE}-shm"):
         (home / name).unlink(missing_ok=True)
-    return f"{home / INDEX_FILE} is removed; the next list of tasks makes it anew"
+    return f"{home / INDEX_FILE} was removed; the next list of tasks rebuilds it"
 
 
 def list_untrusted_titles(workspace: Path) -> tuple[str, ...]:
@@ -174,4 +174,4 @@ def list_untrusted_titles(workspace: Path) -> tuple[str, ...]:
     try:
         return tuple(item.title for item in WorkspaceTrust(workspace).untrusted_items)
     except OSError as error:
-        raise UserError(f"{workspace} cannot be looked at: {error.strerror}") from error
+        raise UserError(f"{workspace} cannot be read: {error.strerror}") from error

@@ -121,7 +121,7 @@ class _UnusableEmbedder:
         self.model_id = f"the profile {profile!r}"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        raise ConfigError(f"The setting `embeddingProfile` cannot be followed. {self._error}")
+        raise ConfigError(f"The setting `embeddingProfile` cannot be used. {self._error}")
 
     async def close(self) -> None:
         """Nothing was opened."""

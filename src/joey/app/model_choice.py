@@ -156,7 +156,7 @@ def choose_model_with_key(
         provider = named or (profile.provider if profile is not None else "")
     if not provider:
         raise ConfigError(
-            "This key does not say whose it is. Name its provider with --provider.",
+            "The provider of this key is not known. Name it with --provider.",
             field="provider",
         )
     variables = find_provider_spec(PROVIDER_ALIASES.get(provider, provider)).key_variables

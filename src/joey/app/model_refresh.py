@@ -80,7 +80,7 @@ async def refresh_models(
     url = url or load_settings(home).model_catalog_url
     if not url:
         raise ConfigError(
-            "No address to refresh the models from is set. Set one (joey config set"
+            "No address for refreshing the models is set. Set one (joey config set"
             f" modelCatalogUrl {EXAMPLE_URL}), or name it with --from."
         )
     source = parse_url(url, "address of the model catalogue").authority
@@ -146,7 +146,7 @@ def _parse_document(data: bytes, source: str) -> dict[str, _StoredProvider]:
             }
         )
     if not any(each.models for each in found.values()):
-        raise UserError(f"The document of {source} has no model of a provider here. {_ADVICE}")
+        raise UserError(f"The document of {source} has no models of supported providers. {_ADVICE}")
     return found
 
 
@@ -157,7 +157,7 @@ def _decode(data: bytes | Raw, kind: type[T], source: str, place: str = "") -> T
         location, problem = split_validation_error(error)
         where = ".".join(filter(None, (place, location)))
         at = f" at `{where}`" if where else ""
-        raise UserError(f"The document of {source} is wrong{at}: {problem}. {_ADVICE}") from error
+        raise UserError(f"The document of {source} is invalid{at}: {problem}. {_ADVICE}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"The document of {source} is not JSON ({error}). {_ADVICE}") from error
 

@@ -330,7 +330,7 @@ async def ask_named_server(
     profiles = load_profiles(home)
     profile = structs.replace(flags, model="any").choose_profile(profiles, env)
     if flags == ModelFlags() and profile.name not in profiles.profiles:
-        raise NoModelError("Only a variable names a server.")
+        raise NoModelError("Only an environment variable names a server.")
     kind = find_provider_spec(profile.provider)
     base = profile.base_url or kind.base_url
     if not kind.is_local:

@@ -336,7 +336,7 @@ def check_stored_workspace(directory: Path, home: Path, env: Mapping[str, str]) 
     if (is_wide or is_hidden) and real.exists() and real != Path(os.path.realpath(Path.cwd())):
         raise WorkspaceError(
             f"This task works in {directory}, as its folder says; keys and start-up files of yours "
-            f"may be there. If that is meant, go there, or name it with -w {directory}."
+            f"may be there. If that is intended, run joey there, or name it with -w {directory}."
         )
     return directory
 

@@ -164,7 +164,7 @@ class PermissionOverview:
             return
         source = self._find_source(["alwaysAllowMcp"])
         yield PermissionLine(
-            "MCP tools on alwaysAllow of their server", "allow", "alwaysAllowMcp", source
+            "MCP tools in alwaysAllow of their server", "allow", "alwaysAllowMcp", source
         )
         yield PermissionLine("other MCP tools", "ask", "neither list names them")
 

@@ -35,7 +35,7 @@ from joey.providers.catalog import find_provider_spec
 
 API_KEY_FIELD = "apiKey"
 CREDENTIALS_FIELD = "credentials"
-_NO_PROFILES_TEXT = "There are none yet; joey profiles add makes one."
+_NO_PROFILES_TEXT = "There are none yet; joey profiles add creates one."
 _UNMASKED_KEY_CHARS = 4
 """Of a long key, so that one knows which it is."""
 _MIN_PARTLY_MASKED_KEY_CHARS = 20
@@ -141,13 +141,13 @@ class ProfileAdmin:
         described = self.find_config_key(key)
         if described.name == API_KEY_FIELD:
             raise ConfigError(
-                "A key is not taken from the command line, which others can read: leave the value"
-                " out, and it is asked for or read from stdin.",
+                "A key is not accepted on the command line, which others can read: leave out the"
+                " value, and joey asks for it or reads it from stdin.",
                 field=key,
             )
         if described.name == CREDENTIALS_FIELD:
             raise ConfigError(
-                "Credentials are not taken from the command line, which others can read: write them"
+                "Credentials are not accepted on the command line, which others can read: write"
                 f" into {self.path}.",
                 field=key,
             )
@@ -289,8 +289,8 @@ def parse_pasted_key(text: str) -> str:
         raise ConfigError("The key is empty.")
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigError(
-            "This cannot be a key: it has spaces, line breaks or letters that no key has. Copy it"
-            " once more, alone.",
+            "This cannot be a key: it has spaces, line breaks or characters that are not"
+            " allowed in keys. Copy only the key.",
             field=API_KEY_FIELD,
         )
     return key

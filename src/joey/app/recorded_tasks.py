@@ -38,7 +38,7 @@ def write_recorded_task(
     files = _encode_task(recordings, session, redactor)
     with translate_storage_errors(f"could not export session {session}", directory):
         if directory.exists() and not force and any(directory.iterdir()):
-            raise UserError(f"{directory} is there already. Use --force to replace its files.")
+            raise UserError(f"{directory} already exists. Use --force to replace its files.")
         make_private_directory(directory)
     replace_files(directory, files)
 

@@ -215,7 +215,7 @@ class RooImport:
             if key == _MODES_KEY or value is None:
                 continue
             if key not in known:
-                reason = UNUSED_KEYS.get(key, "joey has no such setting")
+                reason = UNUSED_KEYS.get(key, "joey does not have this setting")
                 self._left_out.append(LeftOut(key, reason))
                 continue
             before = msgspec.json.decode(msgspec.json.encode(current.get(key)))

@@ -92,7 +92,7 @@ def find_likely_sandbox(settings: Settings) -> SandboxStatus:
 
 def describe_remedy(platform: str) -> str:
     """Return what a user can do if no sandbox works on a system."""
-    without = "add --no-sandbox if this machine may be at the model's disposal."
+    without = "add --no-sandbox if the model may use this machine without limits."
     return f"Install bubblewrap, or {without}" if platform == "linux" else without.capitalize()
 
 

@@ -110,7 +110,7 @@ class SettingsAdmin:
         key = self.find_config_key(name)
         if not key.is_list and not key.may_be_list:
             raise ConfigError(
-                f"`{key.name}` is no list ({key.type_description}); set it to a value instead.",
+                f"`{key.name}` is not a list ({key.type_description}); set it to a value instead.",
                 field=key.name,
             )
         with lock_for_update(self.path):

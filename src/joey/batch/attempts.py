@@ -58,7 +58,7 @@ COMPLETED_CODE, ANSWERED_CODE, CHECK_CODE = "completed", "answered", "check"
 REFUSED_CODE, CONFIGURATION_CODE, WORKSPACE_CODE = "needs_person", "configuration", "workspace"
 DIED_CODE = "died"
 _WORKSPACE_LOST_TEXT = (
-    "The attempt began on another host, whose files are not here. The item starts again."
+    "The attempt began on another host, whose files are not available here. The item starts again."
 )
 
 

@@ -103,7 +103,7 @@ class Coordinator:
             except StoreError as error:
                 if self._store.shared_tasks is None:
                     raise
-                log.warning("%s It is tried again.", error)
+                log.warning("%s It will be retried.", error)
             await asyncio.sleep(_STORE_RETRY_S)
 
     def _skip_earlier_lines(self) -> None:
@@ -150,7 +150,7 @@ class Coordinator:
             self._count_end(process)
         if self._fruitless_starts >= _MAX_FRUITLESS_STARTS:
             raise WorkersFailError(
-                "Workers end as soon as they are started:"
+                "Workers exit as soon as they are started:"
                 f" {_read_last_line(self._log_file)} (see {self._log_file})"
             )
         adopted = {worker.pid for worker in here if worker.pid in self._adopted}

@@ -195,7 +195,7 @@ def _check_limits(where: str, limits: Any) -> None:
     unknown = [name for name in limits or () if name not in names]
     if unknown:
         raise ListError(
-            f"{where}: {unknown[0]!r} is no limit. There are {', '.join(sorted(names))}."
+            f"{where}: {unknown[0]!r} is not a limit. The limits are {', '.join(sorted(names))}."
         )
 
 

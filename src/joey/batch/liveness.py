@@ -40,14 +40,14 @@ class WorkerWatch:
             path = self._store.out.workers / worker.id
             if (lock := try_lock_file(path)) is None:
                 if self._is_hanging(worker.id, worker.seen):
-                    log.warning("worker %s hangs: it is killed", worker.id)
+                    log.warning("worker %s does not respond and was killed", worker.id)
                     send_signal([worker.pid], signal.SIGKILL)
                 continue
             try:
                 count = self._requeue_items(worker.id)
                 self._store.tables.change("delete from joey.worker where id = :id", id=worker.id)
                 path.unlink(missing_ok=True)
-                log.warning("worker %s is gone: %d items are queued again", worker.id, count)
+                log.warning("worker %s has exited: %d items are queued again", worker.id, count)
             finally:
                 os.close(lock)
 

@@ -137,7 +137,7 @@ class ClusterMembership:
         for worker_id in dead:
             log.warning("%s is gone", worker_id)
         if count:
-            log.warning("%d items of workers that are gone are queued again", count)
+            log.warning("%d items of workers that have exited are queued again", count)
 
     def _requeue_driven(self) -> int:
         rows = self._store.tables.query(

@@ -116,7 +116,7 @@ def _check_directory(directory: Path) -> None:
     except WorkspaceError as error:
         raise ConfigError(
             f"This worker does not work in {directory}: keys and start-up files of its user may be"
-            " there. If that is meant, start it with --may all."
+            " there. If that is intended, start it with --may all."
         ) from error
 
 

@@ -65,7 +65,9 @@ def migrate_queue(engine: sa.Engine) -> None:
     try:
         run_dbos_database_migrations(system_database_url=url)
     except Exception as error:  # its command line exits like this after printing the reason
-        raise StoreError("The tables of the queue cannot be made; the reason is above.") from error
+        raise StoreError(
+            "The tables of the queue cannot be created; the reason is above."
+        ) from error
 
 
 class QueueClient:

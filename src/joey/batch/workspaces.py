@@ -106,7 +106,7 @@ class ItemWorkspace:
                     error
                 )
             raise WorkspaceFailure(
-                f"The workspace {self.directory} cannot be made: {error.strerror or error}."
+                f"The workspace {self.directory} cannot be created: {error.strerror or error}."
             ) from error
         state = WorkspaceState(str(self.directory), self._start_tree)
         replace_file(self._state_file, msgspec.json.encode(state))

@@ -71,7 +71,7 @@ class CliArgumentParser(argparse.ArgumentParser):
         meant = f"; did you mean {near}?" if near else f": it can be {', '.join(choices)}"
         if self.prog == "joey config" and value == "edit":
             meant = f": use {EDIT_SETTINGS_COMMAND}"
-        raise argparse.ArgumentError(action, f"there is no {str(value)!r} here{meant}")
+        raise argparse.ArgumentError(action, f"{str(value)!r} is not available{meant}")
 
     def _format_flag_suggestion(self, message: str) -> str:
         """Suggest the flag closest to an unknown one."""
@@ -215,7 +215,7 @@ def parse_count(text: str) -> int:
 
 def parse_limit(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
     return int(text)
 
 
@@ -263,5 +263,5 @@ def parse_time_ms(text: str) -> int:
         return max(0, int(when.timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a day such as 2026-01-31, nor a time such as 36h, 7d or 2w"
+            f"{text!r} is not a date such as 2026-01-31 or an age such as 36h, 7d or 2w"
         ) from None

@@ -38,7 +38,7 @@ it opens a conversation.
 
 examples:
   joey "fix the failing test"            work here, asking where you must allow
-  joey -p "why does make fail?"          the answer alone on stdout, for scripts
+  joey -p "why does make fail?"          only the answer on stdout, for scripts
   git diff | joey -p "review this"       a prompt and its context
   joey -c "now the same for Windows"     continue the latest task here
   joey -p -y --max-budget-usd 2 "port it"
@@ -51,22 +51,22 @@ commands (joey help COMMAND has the options of each):
   to begin
     demo          a whole task without key or network
     doctor        what is found, what is missing, what to do
-    profiles      ways to reach a model, with their keys
-    models        which models there are to choose from
+    profiles      named model configurations, with their keys
+    models        the models to choose from
     import        settings of Roo Code, Zoo Code or Kilo Code
     completion    commands, flags and values with the tab key of your shell
   earlier work
     tasks         list, search, show, export, import, rewind, fork, delete
   what it may do, and what it is told
     config        every setting: what it is, what it means, how to change it
-    permissions   what the rules say about a command, and decided in the past
-    trust         let this folder run what it brings along
-    modes         which modes there are here, and what they are told
+    permissions   what the rules decide about a command, and have decided
+    trust         let this folder run its own programs
+    modes         the modes of this folder, and their instructions
     prompt        the system prompt and the tools, with their sizes
-    mcp           MCP servers, which bring tools along
+    mcp           MCP servers, which add tools
   in other places
     serve         tasks over WebSocket and in the browser
-    attach        look at a task of a server, and answer it
+    attach        follow a task of a server, and answer it
     acp           tasks in an editor: the Agent Client Protocol
     proxy         record what any AI client sends, and what it gets back
   many tasks
@@ -77,7 +77,7 @@ commands (joey help COMMAND has the options of each):
 _HELP_EPILOG = """\
 exit codes:
   0 done   1 failed   2 wrong usage, a bad value of a flag
-  3 gave up, or a person was needed   53 limit of turns or tool calls
+  3 gave up, or a user was needed   53 limit of turns or tool calls
   55 limit of money, tokens or time   75 provider down, try again
   78 configuration: files, variables, keys, the model's name   130/143 signals
 
@@ -143,7 +143,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.output_dir == "":
         raise UsageError("--output-dir names no directory")
     if arguments.record and arguments.ephemeral:
-        raise UsageError("--ephemeral keeps nothing, so there is nothing to record")
+        raise UsageError("--ephemeral stores nothing, so --record cannot be used")
     if not arguments.continue_ and arguments.resume is None:
         if arguments.fork:
             raise UsageError("--fork needs the task to copy: -c, or -r ID")
@@ -164,7 +164,7 @@ def _check_stream_arguments(arguments: argparse.Namespace) -> None:
             """ {"command":"start","requestId":"1","prompt":"fix the failing test"}"""
         )
     if arguments.output_dir is not None:
-        raise UsageError("--output-dir is about one run: --input-format stream-json may have many")
+        raise UsageError("--output-dir is for one run: --input-format stream-json may have many")
     if arguments.create_with_session_id:
         raise UsageError("with --input-format stream-json, the id of a new task is its `taskId`")
 
@@ -188,7 +188,7 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
     "output": (
         (
             "-p --print",
-            "no conversation: the answer on stdout, progress on stderr (as without a terminal)",
+            "no conversation: answer on stdout, progress on stderr (default without a terminal)",
         ),
         (
             "--output-format",
@@ -239,12 +239,12 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
             ("--session-id", "the same: its name in Roo's command line", "ID", {"dest": "resume"}),
             ("--create-with-session-id", "a new task with this id", "UUID", {"type": parse_uuid}),
         ],
-        ("--fork", "with -c or -r: go on in a copy; the task itself stays"),
+        ("--fork", "with -c or -r: continue in a copy; the task itself stays"),
         ("-w --workspace", "the folder to work in", "DIR"),
         ("--prompt-file", "read the prompt from a file", "FILE"),
         (
             "--image",
-            "send a picture along: PNG, JPEG, GIF or WebP (repeatable)",
+            "attach an image: PNG, JPEG, GIF or WebP (repeatable)",
             "FILE",
             REPEATABLE,
         ),
@@ -260,7 +260,7 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
             None,
             {"choices": ("native", "xml")},
         ),
-        ("--system-prompt-file", "use this system prompt in place of joey's", "FILE"),
+        ("--system-prompt-file", "use this system prompt instead of joey's", "FILE"),
         (
             "-k --api-key",
             "the provider's key; others can see it here, so prefer a variable or a profile",
@@ -303,13 +303,13 @@ _OPTION_GROUPS: Mapping[str, Sequence[Row]] = {
             "off|registries|all",
             {"choices": ("off", "registries", "all")},
         ),
-        ("--no-sandbox", "do not confine commands: what they may do is what you may do"),
+        ("--no-sandbox", "do not sandbox commands: they can do everything that you can do"),
     ),
     "limits": (
         ("--max-turns", "stop after N replies of the model", "N", {"type": parse_count}),
-        ("--max-budget-usd", "stop when this much is spent", "USD", {"type": parse_dollars}),
+        ("--max-budget-usd", "stop when this amount is spent", "USD", {"type": parse_dollars}),
         ("--max-wall-time", "stop after 90, 90s, 10m or 1h", "TIME", {"type": parse_duration}),
-        ("--max-tokens", "stop when N tokens went to or fro", "N", {"type": parse_count}),
+        ("--max-tokens", "stop after N tokens, sent and received", "N", {"type": parse_count}),
         ("--max-tool-calls", "stop after N tool calls", "N", {"type": parse_count}),
         (
             "--consecutive-mistake-limit",

@@ -34,8 +34,8 @@ _ERASE_LINE = "\r\x1b[K"
 _ANSI_CODES = {"bold": 1, "dim": 2, "italic": 3, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
 _BRIEF_STATUSES: dict[type[ev.Event], str] = {
     ev.RequestStarted: "  waiting for the model…",
-    ev.RowDelta: "  the model writes…",
-    ev.ArgumentsDelta: "  the model writes…",
+    ev.RowDelta: "  the model is writing…",
+    ev.ArgumentsDelta: "  the model is writing…",
     ev.RequestEnded: "",
 }
 _RESPONSE_TEXTS = {Response.YES: "y", Response.NO: "n", Response.MESSAGE: "no answer"}
@@ -240,10 +240,10 @@ class TaskRenderer:
                     self._print_note(
                         f"answered: {_shorten(answer.text)}"
                         if answer.text
-                        else "nobody is there to answer: the model decides"
+                        else "no user is there to answer: the model decides"
                     )
                 elif not answer.approves:
-                    self.print("  refused: nobody is there to allow it")
+                    self.print("  refused: no user is there to allow it")
             case ev.RetryCountdown(ts=ts) if ts != self._announced_retry_ts:
                 self._announced_retry_ts = ts
                 self._print_about_request(_shorten(phrases.describe_failed_attempt(event)))

@@ -44,14 +44,14 @@ def offer_local_server(arguments: Namespace) -> None:
     lines = ["There is no key and no profile yet, but models run on this machine:"]
     for number, (server, model) in enumerate(choices, 1):
         lines.append(f"  {number}  {to_one_line(model)} ({server.provider} at {server.base_url})")
-    lines.append("Press Enter to use the first from now on, a number for another, n for none.")
+    lines.append("Press Enter to use the first, a number for another, n for none.")
     key = _read_keypress("\n".join(lines))
     number = int(key) if key.isdecimal() else 1 if key in _YES_KEYS else 0
     if not 1 <= number <= len(choices):
         return
     server, model = choices[number - 1]
     save_server_profile(server, model)
-    _print_wrapped(f"{to_one_line(model)} is kept as a profile; joey profiles changes it.")
+    _print_wrapped(f"{to_one_line(model)} is saved as a profile; joey profiles changes it.")
 
 
 def choose_served_model(arguments: Namespace, error: NoModelError) -> str:

@@ -69,8 +69,8 @@ def _run_catching_errors(argv: Sequence[str] | None) -> int:
         return ExitCode.BROKEN_PIPE
     except Exception as error:
         _print_error(
-            f"an unexpected error, which is a defect of joey: {type(error).__name__}: {error}\n"
-            "please report it with what `--debug` adds to this.",
+            f"an unexpected error, which is a bug in joey: {type(error).__name__}: {error}\n"
+            "please report it, with the output of `--debug`.",
             debug,
         )
         return ExitCode.FAILED

@@ -112,7 +112,7 @@ def confirm(question: str, otherwise: str, lines: Iterable[str] = ()) -> bool:
     """Show `lines` and ask for confirmation. Raises UsageError if no user can answer; `otherwise`
     says what to do then."""
     if not sys.stdin.isatty():
-        raise UsageError(f"nobody is there to ask; {otherwise}")
+        raise UsageError(f"no user is there to ask; {otherwise}")
     for line in lines:
         print(line)
     try:

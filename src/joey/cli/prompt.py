@@ -85,8 +85,8 @@ def _read_piped_text(stdin: TextIO, *, patient: bool) -> str:
             raise _build_too_long_error()
     if 0 in data:
         raise UsageError(
-            "what comes through standard input is not text (it has NUL bytes). Put it into a file"
-            " of the workspace and name the file in the prompt; pictures go with --image"
+            "standard input is not text (it has NUL bytes). Put it into a file of the workspace and"
+            " name the file in the prompt; for images, use --image"
         )
     return _decode(bytes(data))
 
@@ -97,8 +97,8 @@ def _decode(data: bytes) -> str:
 
 def _build_too_long_error() -> UsageError:
     return UsageError(
-        f"the prompt is longer than {MAX_PROMPT_BYTES // 1024 // 1024} MB, which no model can take "
-        "in. Put the text into a file of the workspace and name the file in the prompt"
+        f"the prompt is longer than {MAX_PROMPT_BYTES // 1024 // 1024} MB, more than any model"
+        " accepts. Put the text into a file of the workspace and name the file in the prompt"
     )
 
 

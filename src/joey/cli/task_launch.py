@@ -76,7 +76,7 @@ async def launch_task(
         started = await engine.start(prompt, images=images, options=options, task_id=task_id)
         return print_startup_warnings(started)
     if not prompt.strip() and policy is not None and earlier.status == TaskState.COMPLETED:
-        raise UsageError(f"task {earlier.id} is done; say what is to be done next")
+        raise UsageError(f"task {earlier.id} is done; say what to do next")
     task_id = earlier.id
     if arguments.fork:
         task_id = (await engine.fork(earlier.id, options=options)).id
@@ -286,7 +286,7 @@ def _confirm_address(error: UntrustedAddressError) -> bool:
         f"Send the conversation and your key for {error.provider}, if any, there?",
         "name the address with --base-url",
         (
-            f"This task talks to {to_one_line(error.address, 400)}, as to {error.provider}.",
-            "The address comes from the task folder; it is in none of your profiles.",
+            f"This task uses {to_one_line(error.address, 400)} as {error.provider}.",
+            "The address comes from the task folder; none of your profiles has it.",
         ),
     )

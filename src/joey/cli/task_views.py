@@ -358,9 +358,9 @@ def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     )
     if set(changes.restored_row_timestamps) <= {row["ts"] for row in rows}:
         back = _count_visible_rows(changes.restored_row_timestamps, rows)
-        yield from _format_count("message comes back", "messages come back", back)
+        yield from _format_count("message is restored", "messages are restored", back)
     else:
-        yield "  the messages come back"
+        yield "  the messages are restored"
     if changes.todos_before != changes.todos_after:
         yield (
             f"  todos: {_summarize_todos(changes.todos_before)} → "
@@ -369,22 +369,25 @@ def describe_rewind(changes: RewindPreview, rows: Rows) -> Iterator[str]:
     if changes.mode_before != changes.mode_after:
         yield f"  mode: {changes.mode_before} → {changes.mode_after}"
     if changes.revokes_edit_grant:
-        yield "  edits, which you accepted for this task, are asked about again"
+        yield "  edits, which you allowed for this task, need approval again"
     yield from _format_count(
         "summary is undone", "summaries are undone", changes.removed_summary_count
     )
-    ran = ("command was run since, and stays done:", "commands were run since, and stay done:")
+    ran = (
+        "command was run since, and is not undone:",
+        "commands were run since, and are not undone:",
+    )
     yield from _format_items(*ran, changes.unreverted_commands)
-    begun = ("subtask was begun since, and stays:", "subtasks were begun since, and stay:")
+    begun = ("subtask was started since, and stays:", "subtasks were started since, and stay:")
     yield from _format_items(*begun, changes.detached_subtasks)
     for kind, fate in RESTORED_FILE_CHANGE_TEXTS.items():
         paths = [each.path for each in changes.files if each.kind == kind]
         yield from _format_items(f"file is {fate}:", f"files are {fate}:", paths)
-    others = "of these somebody else has changed:"
+    others = "of these, modified outside joey:"
     yield from _format_items(others, others, changes.conflicting_paths)
     for why, reason in UNRESTORABLE_REASON_TEXTS.items():
         paths = [each.path for each in changes.unrestorable_files if each.reason == why]
-        is_left = f"taken back ({reason}):"
+        is_left = f"restored ({reason}):"
         yield from _format_items(f"file is not {is_left}", f"files are not {is_left}", paths)
 
 

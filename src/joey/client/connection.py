@@ -113,7 +113,7 @@ class ServerConnection:
                 await self._online_event.wait()
         except TimeoutError as error:
             await self.close()
-            raise RemoteError(f"{self._address.url} is no server of joey's: no welcome") from error
+            raise RemoteError(f"{self._address.url} is not a joey server: no welcome") from error
         except asyncio.CancelledError:
             await self.close()  # a cancelled caller has nothing to close
             raise
@@ -196,8 +196,8 @@ class ServerConnection:
         except RemoteError as error:
             self._give_up(error)
         except Exception as error:
-            log.exception("the connection to %s ended by a defect", self._address.url)
-            self._give_up(RemoteError(f"the connection ended by a defect: {error!r}"))
+            log.exception("the connection to %s ended because of a bug", self._address.url)
+            self._give_up(RemoteError(f"the connection ended because of a bug: {error!r}"))
 
     async def _receive_frames(self, socket: ClientConnection) -> None:
         """Receive frames until the connection is lost."""
@@ -229,7 +229,7 @@ class ServerConnection:
         try:
             await self._listener.handle_reconnected()
         except RemoteError as error:
-            log.info("could not go on after a new connection: %s", error)
+            log.info("could not continue after reconnecting: %s", error)
 
     def _handle_disconnect(self, restoring: asyncio.Task[None] | None) -> None:
         self._websocket = None
@@ -302,7 +302,7 @@ _FRAME_DECODER: msgspec.json.Decoder[EventFrame | ResponseFrame] = msgspec.json.
 
 def _build_lost_error(subject: str) -> RemoteError:
     return RemoteError(
-        f"the connection was lost before {subject} was answered; it may have been carried out"
+        f"the connection was lost before {subject} was answered; it may have been executed"
     )
 
 

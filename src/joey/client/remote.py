@@ -215,7 +215,7 @@ def _check_task_id(task_id: object) -> None:
     """Check for a task id: without one, the server would act on its current task, which may be
     another client's."""
     if not isinstance(task_id, str) or not task_id:
-        raise RemoteError(f"{task_id!r} is no task id", "INVALID_PARAMETER")
+        raise RemoteError(f"{task_id!r} is not a task id", "INVALID_PARAMETER")
 
 
 MAX_UNREAD_FRAMES = 10_000

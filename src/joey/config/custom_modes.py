@@ -320,7 +320,7 @@ def build_mode_trust_items(found: Sequence[Mode]) -> tuple[TrustItem, ...]:
 def _explain_required_trust(mode: Mode, found: Sequence[Mode], unasked: bool) -> str | None:
     if (known := _find_stricter_original(mode, found)) is not None:
         return f"it may do more than the {known.source} mode that it would replace"
-    return "nothing would be asked (-y), and you have not trusted it" if unasked else None
+    return "nothing needs approval (-y), and you have not trusted it" if unasked else None
 
 
 def _find_stricter_original(mode: Mode, found: Sequence[Mode]) -> Mode | None:

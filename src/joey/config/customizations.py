@@ -176,7 +176,7 @@ _COMMAND_FILE_SUFFIX = ".md"
 
 INIT_COMMAND = SlashCommand(
     name="init",
-    description="Study the code base and write AGENTS.md for those who work on it",
+    description="Study the code base and write AGENTS.md for its contributors",
     source="built-in",
     content="""\
 Write a file AGENTS.md in the root of this workspace: what an agent that sees the project for \
@@ -202,7 +202,7 @@ out.""",
 
 REVIEW_COMMAND = SlashCommand(
     name="review",
-    description="Review the uncommitted changes, or what is named behind it",
+    description="Review the uncommitted changes, or what you name",
     argument_hint="[what to review]",
     source="built-in",
     content="""\

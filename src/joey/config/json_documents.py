@@ -81,7 +81,7 @@ def _parse_document(data: bytes, path: Path) -> dict[str, Any]:
 def _reject_json_constant(constant: str) -> None:
     """Reject constants that Python accepts but JSON does not, such as NaN, which would disable
     limits."""
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def convert_document(value: dict[str, Any], kind: type[T], path: Path, within: str = "") -> T:

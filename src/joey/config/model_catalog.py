@@ -66,7 +66,7 @@ class ModelCatalog:
             stored = document.get("providers", Raw(b"{}"))
             providers = decode_raw_value(stored, dict[str, Raw], path, "providers")
         except ConfigError as error:
-            log.warning("%s joey models --refresh writes it anew.", error)
+            log.warning("%s joey models --refresh writes it again.", error)
             return _ModelDocument(path)
         return _ModelDocument(path, providers, read)
 

@@ -63,7 +63,7 @@ class UserRuleStore:
             try:
                 self._rules = self._load_directory_rules()
             except ConfigError as error:
-                log.warning("rules of the directory do not count: %s", error)
+                log.warning("ignored the rules of the directory: %s", error)
                 self._rules = ()
             self._fingerprint = fingerprint
         return self._rules
@@ -96,7 +96,9 @@ class UserRuleStore:
         try:
             self._directory.encode()
         except UnicodeEncodeError as error:
-            raise ConfigError("no rule can be kept for a directory that is not UTF-8") from error
+            raise ConfigError(
+                "no rule can be stored for a directory whose name is not UTF-8"
+            ) from error
         with lock_for_update(self._file):
             directories = self._load_document()
             before = directories.get(self._directory, ())
@@ -223,7 +225,7 @@ def _is_valid(rule: _StoredRule) -> bool:
     try:
         parse_host(rule.text)
     except ValueError as error:
-        log.warning("a host of a directory does not count: %s", error)
+        log.warning("ignored a host of a directory: %s", error)
         return False
     return True
 

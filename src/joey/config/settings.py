@@ -87,7 +87,7 @@ def _explain_unknown_key(key: str) -> str:
     from joey.config.roo_settings import PROFILE_KEYS
 
     if key in PROFILE_KEYS:
-        return f"is not used: it belongs into a profile of {PROFILES_FILE}."
+        return f"is not used: it belongs in a profile of {PROFILES_FILE}."
     near = find_closest_name(key, _KNOWN_KEYS)
     meant = f" Did you mean `{near}`?" if near else ""
     return f"is not used: there is no such setting.{meant}"
@@ -153,7 +153,7 @@ def read_restrictions(scopes: ConfigScopes, reader: UntrustedFileReader) -> Proj
         document = msgspec.json.decode(found.text or "{}", type=dict[str, Any])
         return _parse_restrictions(document, label, reader)
     except (msgspec.MsgspecError, RecursionError) as error:
-        reader.warn(f"{label} cannot be understood, so that everything is asked: {error}.")
+        reader.warn(f"{label} cannot be parsed, so everything needs approval: {error}.")
         return RESTRICTIONS_IF_UNREADABLE
 
 
@@ -213,7 +213,7 @@ def _parse_network(value: object) -> NetworkSetting:
 
 def _explain_ignored_key(key: str) -> str:
     if key == "hooks":
-        return "hooks of a project belong into .roo/hooks.json"
+        return "hooks of a project belong in .roo/hooks.json"
     is_restrictable = key in DISABLEABLE_FIELDS or key in (*_STRICTEST_VALUES, _NETWORK_KEY)
     if is_restrictable or key.startswith("allowed"):
         return "a project may only make rules stricter"

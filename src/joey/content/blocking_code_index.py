@@ -94,7 +94,7 @@ class BlockingCodeIndex:
             try:
                 self._connect()
             except DatabaseDamagedError as error:
-                log.warning("the index in %s is made anew: %s", self._directory.path, error)
+                log.warning("rebuilding the index in %s: %s", self._directory.path, error)
                 self._delete_database()
                 self._connect()
 

@@ -293,7 +293,7 @@ class WorkspaceIndex:
             log.warning("the code index of %s: %s", self._files.root, error)
             self._error_message = str(error)
         except Exception as error:
-            log.exception("the code index of %s failed by a defect", self._files.root)
+            log.exception("the code index of %s failed because of a bug", self._files.root)
             self._error_message = f"The code index failed: {error!r}. Use search_files."
         else:
             self._start_embedding()

@@ -51,8 +51,8 @@ def require_checkpoints(task: Task) -> Checkpoints:
     checkpoints = task.runtime.capabilities.checkpoints
     if checkpoints is None:
         raise UserError(
-            "The files of this workspace are not kept in checkpoints, so they cannot be brought"
-            " back. The history alone can be rewound."
+            "This workspace has no checkpoints, so its files cannot be restored. Only the history"
+            " can be rewound."
         )
     return checkpoints
 
@@ -206,7 +206,7 @@ async def resume_interrupted_restore(task: Task) -> None:
     try:
         await restore_rewound_files(task)
     except CheckpointError as error:
-        text = f"The history was rewound, but the files could not be brought back: {error}"
+        text = f"The history was rewound, but the files could not be restored: {error}"
         events = (record.event for record in task.recorder.live_branch)
         if not any(isinstance(event, ev.RowAdded) and event.text == text for event in events):
             task.add_row(RowKind.ERROR, text)
@@ -248,8 +248,8 @@ def check_conflicts(preview: RewindPreview, force: bool) -> None:
     rest = len(preview.conflicting_paths) - MAX_LISTED_CONFLICTS
     more = f" and {rest} more" if rest > 0 else ""
     raise UserError(
-        f"Somebody else has changed files that would be brought back: {named}{more}. Nothing was"
-        " changed. Force it to give up their changes; a checkpoint keeps them."
+        f"Some files were modified outside joey: {named}{more}. Nothing was restored. Use force to"
+        " restore anyway; a checkpoint keeps those changes."
     )
 
 

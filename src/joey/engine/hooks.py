@@ -109,7 +109,7 @@ async def run_hooks_while_asking(task: Task, opened: AskOpened) -> AsyncIterator
         running.cancel()
         await asyncio.wait([running])
         if not running.cancelled() and (error := running.exception()) is not None:
-            log.error("hooks failed by a defect", exc_info=error)
+            log.error("hooks failed because of a bug", exc_info=error)
 
 
 async def _run_ask_hooks(task: Task, opened: AskOpened) -> None:

@@ -131,8 +131,8 @@ def _find_target(task: Task, row_ts: int, *, keep: bool, files: bool) -> RewindT
         cut = find_cut_point(task.recorder.live_branch, row_ts, keep=keep)
     except TaskStateError as error:
         raise UserError(
-            f"The first message of task {task.id} cannot be taken back: nothing would be left."
-            " Edit it, or begin another task."
+            f"The first message of task {task.id} cannot be removed: nothing would be left."
+            " Edit it, or start another task."
         ) from error
     checkpoint = _find_target_checkpoint(task, cut.last_seq) if files else None
     since = _find_seq_before_rewinds(task, cut.last_seq) if files else None
@@ -220,7 +220,7 @@ async def _apply_rewind(task: Task, target: RewindTarget, force: bool) -> Rewind
         await checkpoints.restore_rewound_files(task)
     except CheckpointError as error:
         raise UserError(
-            f"The history was rewound, but the files could not be brought back: {error}"
+            f"The history was rewound, but the files could not be restored: {error}"
         ) from error
     finally:
         await task.save()

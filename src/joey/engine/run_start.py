@@ -123,7 +123,7 @@ async def reload_customizations(task: Task) -> None:
         return
     mode = choose_fallback_mode(runtime.settings.mode, runtime.modes)
     slugs = ", ".join(known.slug for known in runtime.modes)
-    text = f"There is no mode {slug!r} (any more); going on in {mode.name} mode. Modes: {slugs}."
+    text = f"There is no mode {slug!r} (any more); continuing in {mode.name} mode. Modes: {slugs}."
     task.add_row(RowKind.ERROR, text)
     task.publish(ModeSwitched(ts=task.next_ts(), mode=mode.slug))
 
@@ -134,6 +134,6 @@ def warn_missing_profile(task: Task) -> None:
     if others is not None and (problem := others.take_error(task.mode.slug)) is not None:
         task.add_row(
             RowKind.ERROR,
-            f"modeApiConfigs: {task.mode.name} mode goes on with the model of the task. {problem}"
-            " Correct the setting or the profile; it counts when the task is opened again.",
+            f"modeApiConfigs: {task.mode.name} mode continues with the task's model. {problem}"
+            " Correct the setting or the profile; it takes effect when the task is opened again.",
         )

@@ -85,7 +85,7 @@ class Subtasks:
             try:
                 records = self._engine.store.read_records(task_ids.pop())
             except StoreError as error:
-                log.info("what a subtask has used is not known: %s", error)
+                log.info("the usage of a subtask is not known: %s", error)
                 continue
             projection, waiting = TaskProjection(), dict[str, str]()
             for record in records:

@@ -439,7 +439,7 @@ class Task:
         them.
         """
         if self.is_running:
-            raise TaskStateError(f"task {self.id} is already at work")
+            raise TaskStateError(f"task {self.id} is already running")
         if self._closing_task is not None or self._revision_lock.locked():
             raise TaskStateError(f"task {self.id} is being rewound or closed")
         self.error = None
@@ -484,7 +484,7 @@ class Task:
         except StoreError as error:
             self.handle_storage_failure(error)
         except Exception as error:
-            log.exception("task %s stopped by a defect", self.id)
+            log.exception("task %s stopped because of a bug", self.id)
             self._publish_end(
                 ev.TaskFailed(
                     ts=self.next_ts(), code=FailureCode.INTERNAL_ERROR, message=repr(error)

@@ -356,7 +356,7 @@ def _is_delegating_batch(waiting: Sequence[tuple[RowCall, ApprovedCall]]) -> boo
 
 
 def _build_defect_error(call: ToolCall, error: Exception) -> ToolError:
-    log.error("%s failed by a defect of its own", call.name, exc_info=error)
+    log.error("%s failed because of a bug", call.name, exc_info=error)
     return ToolError(f"The tool itself failed: {error!r}. Try another way.")
 
 

@@ -460,7 +460,7 @@ class OutputFile:
             else:
                 self._file.flush()
         except OSError as error:
-            log.warning("output of a command is no longer kept in %s: %s", self._path, error)
+            log.warning("output of a command is no longer stored in %s: %s", self._path, error)
             self.close()
 
     def close(self) -> None:

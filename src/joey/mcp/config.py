@@ -173,7 +173,7 @@ def parse_server(
         _check_url(entry.url or "")
         for header, text in entry.headers.items():
             if not _HEADER_NAME_RE.fullmatch(header):
-                raise ValueError(f"`headers`: {header!r} is no name of a header")
+                raise ValueError(f"`headers`: {header!r} is not a valid header name")
             if not (text.isascii() and text.isprintable()):
                 # The library would quote a value that it cannot send.
                 raise ValueError(

@@ -160,7 +160,7 @@ class McpConnection:
             case McpStatus.CONNECTING:
                 return "is still starting; try again in a few seconds."
             case McpStatus.CONNECTED:
-                return "is started anew; try again in a few seconds."
+                return "is being restarted; try again in a few seconds."
         after = "It is not tried again until its settings change."
         if self._next_retry_at is not None:
             seconds = max(self._next_retry_at - asyncio.get_running_loop().time(), 0)
@@ -291,7 +291,7 @@ class McpConnection:
                     await session.initialize()
                     await self._list_tools_and_resources(session)
                 if self._is_restart_requested:
-                    return "it is started anew"
+                    return "it is being restarted"
                 self._session = session
                 self._update_server(McpStatus.CONNECTED, instructions=session.instructions)
                 self.first_attempt_done.set()

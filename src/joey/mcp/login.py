@@ -59,9 +59,7 @@ _REQUEST_TIMEOUT_S = 10.0
 _PAGE_HTML_TEMPLATE = "<!doctype html><meta charset=utf-8><title>joey</title><p>{text}</p>"
 _LOGGED_IN_TEXT = "Logged in. You can close this page and go back to joey."
 _REFUSED_TEXT = "The login was refused. joey says more."
-_UNEXPECTED_VISIT_TEXT = (
-    "This page is for a login that joey has begun. There is nothing to see here."
-)
+_UNEXPECTED_VISIT_TEXT = "This page is only for a login that joey has started."
 
 
 class LoginCallback:

@@ -110,7 +110,7 @@ def build_login_auth(
     async def open_login_page(url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https"):
-            raise UserError("The server wants to log in at something that is no web address.")
+            raise UserError("The server's login address is not a web address.")
         callback.expected_state = parse_qs(parts.query).get("state", [""])[0]
         show_url(url)
 

@@ -55,7 +55,9 @@ def make_default_cwd(directory: Path) -> None:
         make_private_directory(directory.parent)
         directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
     except OSError as error:
-        raise LaunchError(f"its folder {directory} cannot be made: {error.strerror}") from error
+        raise LaunchError(
+            f"its directory {directory} cannot be created: {error.strerror}"
+        ) from error
 
 
 def _build_death_signal_prefix() -> tuple[str, ...]:
@@ -116,11 +118,11 @@ def describe_error(error: BaseException, context: ErrorContext, name: str = "") 
         case "ValidationError":
             return "its answer is not what the protocol promises"
         case "ConnectError":
-            return "nobody listens at its address"
+            return "no server listens at its address"
         case "MCPError" if str(error) == _CONNECTION_CLOSED_MESSAGE and context.http_status == 0:
             return f"the connection was closed{context.exit_details}"
     if context.http_status in (401, 403):
-        return f"it wants a login (HTTP {context.http_status}): {login}"
+        return f"it requires a login (HTTP {context.http_status}): {login}"
     if context.http_status:
         return f"it answered with HTTP {context.http_status}"
     text = str(error).strip()[:_MAX_ERROR_CHARS] or type(error).__name__

@@ -166,7 +166,7 @@ class ServerAdmin:
                     return len(await session.list_tools())
             except TimeoutError as error:
                 raise UserError(
-                    f"Nobody logged in within {_LOGIN_TIMEOUT_S / 60:.0f} minutes."
+                    f"No login was completed within {_LOGIN_TIMEOUT_S / 60:.0f} minutes."
                 ) from error
             except Exception as error:
                 if isinstance(cause := find_first_cause(error), UserError):

@@ -198,7 +198,7 @@ def _inspect_and_bound_response(
             http_state.on_session_lost()
     if response.headers.get("content-encoding", "identity") != "identity":
         # It was not requested, and a small body could expand to any size.
-        raise httpx2.DecodingError("the server compresses its answer, which is not taken")
+        raise httpx2.DecodingError("the server compresses its answer, which is not supported")
     is_stream = response.headers.get("content-type", "").lower().startswith(_SSE_CONTENT_TYPE)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     bounded = BoundedEventStream if is_stream else BoundedJsonBody

@@ -198,7 +198,7 @@ class ToolPins:
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            log.warning("%s cannot be read and is begun anew: %s", self._path, error)
+            log.warning("%s cannot be read and is replaced: %s", self._path, error)
             return {}
 
 

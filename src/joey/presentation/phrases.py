@@ -22,7 +22,7 @@ FAILURE_TEXTS: dict[str, str] = {
     FailureCode.TIME_LIMIT: "stopped: the time is up",
     FailureCode.CONTEXT_LIMIT: "failed: this is more than the model's window holds",
     FailureCode.WINDOW_TOO_SMALL: "stopped: the window of the model is too small",
-    FailureCode.INTERNAL_ERROR: "failed: a defect of joey",
+    FailureCode.INTERNAL_ERROR: "failed: a bug in joey",
     FailureCode.SUBTASK_NOT_OPENED: "failed",
 }
 _PROVIDER_FAILURE_TEXTS = {

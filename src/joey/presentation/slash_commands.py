@@ -38,10 +38,10 @@ BUILT_IN_COMMANDS: tuple[BuiltInCommand, ...] = (
         arguments_hint="[N] [files] [force]",
     ),
     BuiltInCommand("undo", "take the rewind back", requires_idle=True, arguments_hint="[force]"),
-    BuiltInCommand("fork", "go on in a copy of this task", requires_idle=True),
+    BuiltInCommand("fork", "continue in a copy of this task", requires_idle=True),
     BuiltInCommand(
         "compact",
-        "summarize the conversation, to make room",
+        "summarize the conversation to free context",
         takes_argument=True,
         arguments_hint="[words]",
     ),
@@ -113,7 +113,7 @@ def explain_bad_command(
         return None
     ours = COMMANDS_BY_NAME.get(name[1:])
     if ours is not None and arguments and not ours.takes_argument:
-        return f"{name} stands alone, without words behind it"
+        return f"{name} takes no arguments"
     if name[1:] in known:
         return None
     near = find_closest_name(name[1:], known)

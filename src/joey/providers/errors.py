@@ -422,7 +422,7 @@ def _format_error_message(
         case ProviderFailureKind.AUTH if service.login:
             return f"{who} does not accept the {service.login}, or not for {service.model}. {says}"
         case ProviderFailureKind.AUTH if service.api_key is None:
-            return f"{who} wants an API key, and none is set. {_format_key_hint(service)} {says}"
+            return f"{who} requires an API key, and none is set. {_format_key_hint(service)} {says}"
         case ProviderFailureKind.AUTH:
             return f"{who} does not accept the API key. {_format_key_hint(service)} {says}"
         case ProviderFailureKind.NOT_FOUND if service.is_cloud:

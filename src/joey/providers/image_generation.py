@@ -61,29 +61,29 @@ class ProfileImageGenerator:
                     )
         except ProviderError as error:
             reason = self._service.redact(str(error))
-            raise ToolError(f"No picture was made: {reason}") from error
+            raise ToolError(f"No image was generated: {reason}") from error
         try:
             return msgspec.json.decode(answer)
         except errors.JSON_DECODE_ERRORS as error:
-            raise ToolError("No picture was made: the service's answer is not JSON.") from error
+            raise ToolError("No image was generated: the service's answer is not JSON.") from error
 
 
 def _extract_generated_image(answer: Any) -> str:
     match answer:
         case {"data": [{"b64_json": str(data)}, *_]}:
             return f"data:image/png;base64,{data}"
-    raise ToolError("No picture was made: the service's answer has none.")
+    raise ToolError("No image was generated: the service's answer has none.")
 
 
 def _extract_chat_image(answer: Any) -> str:
     match answer:
         case {"error": {"message": str(message)}}:
-            raise ToolError(f"No picture was made: {message}")
+            raise ToolError(f"No image was generated: {message}")
         case {"choices": [{"message": {"images": [{"image_url": {"url": str(url)}}, *_]}}, *_]}:
             return url
         case {"choices": [{"message": {"content": str(text)}}, *_]} if text.strip():
-            raise ToolError(f"No picture was made; the model said: {text.strip()[:500]}")
-    raise ToolError("No picture was made: the service's answer has none.")
+            raise ToolError(f"No image was generated; the model said: {text.strip()[:500]}")
+    raise ToolError("No image was generated: the service's answer has none.")
 
 
 _protocol_check: type[ImageGenerator] = ProfileImageGenerator

@@ -148,8 +148,8 @@ def _redact_exchange(exchange: FixtureExchange, redact: Callable[[str], str]) ->
         headers = tuple(each for each in headers if each[0].lower() != "content-encoding")
     if response.data or exchange.request.data:
         raise UserError(
-            f"request {exchange.name} has a body that is no text, so secrets in it cannot be found;"
-            " export it without --redact"
+            f"request {exchange.name} has a body that is not text, so secrets in it cannot be"
+            " found; export it without --redact"
         )
     redacted = FixtureBody(text=redact(response.text))
     return structs.replace(

@@ -121,7 +121,7 @@ class TaskFeed:
             try:
                 self._handle_event(numbered)
             except Exception:
-                log.exception("task %s: an event could not be told", self.task.id)
+                log.exception("task %s: an event could not be sent", self.task.id)
         for timer in self._update_timers.values():
             timer.cancel()
 

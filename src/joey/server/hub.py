@@ -108,8 +108,11 @@ class ServerHub:
         except JoeyError as error:
             code, message = ErrorCode.EXECUTION_ERROR, str(error)
         except Exception:
-            log.exception("command failed by a defect", extra={"command": name})
-            code, message = ErrorCode.SERVER_ERROR, "The server made a mistake; its log says more."
+            log.exception("command failed because of a bug", extra={"command": name})
+            code, message = (
+                ErrorCode.SERVER_ERROR,
+                "The server failed because of a bug; see its log.",
+            )
         else:
             self.counters.commands_by_outcome[name, "success"] += 1
             return build_success(request_id, name, data)

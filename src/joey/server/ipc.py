@@ -137,7 +137,7 @@ class IpcClients:
                 for frame in frames.feed(data):
                     await self._handle_frame(client_id, frame)
         except ConnectionError as error:
-            log.info("the IPC client %s is gone: %s", client_id, error)
+            log.info("the IPC client %s has disconnected: %s", client_id, error)
         except protocol.FrameTooLargeError as error:
             log.warning("the IPC client %s is cut: %s", client_id, error)
         finally:
@@ -163,7 +163,7 @@ class IpcClients:
         except (ValueError, CommandError, JoeyError) as error:
             log.warning("a command of the IPC client %s is dropped: %s", client_id, error)
         except Exception:
-            log.exception("a command of the IPC client %s failed by a defect", client_id)
+            log.exception("a command of the IPC client %s failed because of a bug", client_id)
 
     async def _run_command(self, client_id: str, command: protocol.IpcCommand) -> None:
         run = self._dispatch
@@ -271,7 +271,7 @@ def _remove_stale_socket(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise _make_socket_error(path, "there is a file of that name, which is no socket")
+        raise _make_socket_error(path, "there is a file of that name that is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:

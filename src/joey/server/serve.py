@@ -148,8 +148,8 @@ def check_listen_options(options: ServeOptions) -> None:
         raise ConfigError("--tls-cert and --tls-key belong together.")
     if not options.allow_remote and not _is_loopback(options.host):
         raise ConfigError(
-            f"{options.host} can be reached from other machines. Whoever has the token can run"
-            " commands here: say --allow-remote if that is what you want, best with --tls-cert."
+            f"{options.host} can be reached from other machines. Anyone with the token can run"
+            " commands here: use --allow-remote if that is intended, preferably with --tls-cert."
         )
 
 

@@ -128,7 +128,7 @@ class IndexDatabase:
             self._has_tried_deletion = True
             self._delete_file()
             what = "is of another version" if is_mismatch else "was damaged"
-            self.warnings.append(f"the index of tasks ({self.path}) {what}, and is made anew")
+            self.warnings.append(f"the index of tasks ({self.path}) {what}, and is rebuilt")
             return
         self._is_temporary = True
         if not isinstance(error, FileNotFoundError):

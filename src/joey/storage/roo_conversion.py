@@ -55,7 +55,7 @@ def convert_messages(rows: list[Any], deleted: range = range(0)) -> list[Message
     kept = [row for place, row in enumerate(rows) if place not in deleted] if deleted else rows
     found = [row for row in kept if isinstance(row, dict)]
     if len(found) < len(kept):
-        _log.warning("%s entries of the history are no messages", len(kept) - len(found))
+        _log.warning("%s entries of the history are not messages", len(kept) - len(found))
     return _clear_invalid_parents(
         [message for message in map(_convert_message, found) if message is not None]
     )
@@ -257,7 +257,7 @@ def normalize_rows(raw: list[Any]) -> list[RooRow]:
     Roo itself removes before resuming a task."""
     rows = [row for row in raw if isinstance(row, dict) and row.get("type") in ("ask", "say")]
     if len(rows) < len(raw):
-        _log.warning("%s entries of the UI history are no rows", len(raw) - len(rows))
+        _log.warning("%s entries of the UI history are not rows", len(raw) - len(rows))
     return assign_row_timestamps(_trim_unfinished_rows(rows))
 
 

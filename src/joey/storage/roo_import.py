@@ -138,7 +138,7 @@ def import_task(task: ForeignTask, own_tasks: Path) -> Path:
     if td.normalize_task_id(task.directory.name) is None:
         raise StoreError(f"{task.directory.name!r} cannot be the id of a task")
     if td.find_task_directory(own_tasks, task.id) is not None:
-        raise StoreError(f"task {task.id} is there already")
+        raise StoreError(f"task {task.id} exists already")
     with translate_storage_errors(f"could not import task {task.id}", own_tasks):
         make_private_directory(own_tasks)
         stage = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=own_tasks))

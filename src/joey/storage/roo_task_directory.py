@@ -224,7 +224,7 @@ def write_roo_directory(
     files = encode_roo_files(task, records, redactor)
     with translate_storage_errors(f"could not export task {task.id}", directory):
         if directory.exists() and not force and any(directory.iterdir()):
-            raise StoreError(f"{directory} is there already. Use --force to replace its files.")
+            raise StoreError(f"{directory} already exists. Use --force to replace its files.")
         make_private_directory(directory)
     replace_files(directory, files)
     return directory

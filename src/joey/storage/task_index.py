@@ -256,7 +256,7 @@ def _write_to_index(
     try:
         write(file.connection)
     except (sqlite3.Error, OSError, SchemaMismatchError) as error:
-        _log.info("the index of tasks was not told of a change: %s", error)
+        _log.info("the index of tasks was not updated: %s", error)
     finally:
         file.close()
 

@@ -277,7 +277,7 @@ def _open_journal(directory: Path, task_id: str) -> tuple[Journal | Record, list
         if not td.has_history_snapshots(directory):
             raise TaskNotFoundError(
                 f"task {task_id} has nothing to resume: no record in {directory / td.JOURNAL_FILE} "
-                "can be read. Whatever was in it is kept beside it."
+                "can be read. Its content is kept next to it."
             )
     record = _read_adoption_record(directory, task_id)
     return record, [record]
@@ -323,7 +323,7 @@ def create_task_directory(directory: Path, records: Sequence[Record], source: Pa
     from tempfile import mkdtemp
 
     tasks = directory.parent
-    with translate_storage_errors(f"could not make {directory.name}", tasks):
+    with translate_storage_errors(f"could not create {directory.name}", tasks):
         make_private_directory(tasks)
         for left in find_abandoned_staging_directories(tasks):
             shutil.rmtree(left, ignore_errors=True)
@@ -438,7 +438,7 @@ class EphemeralStore(JsonFileStore):
         for left in parent.glob(f"{_EPHEMERAL_PREFIX}*"):
             if _is_abandoned(left):
                 shutil.rmtree(left, ignore_errors=True)
-        with translate_storage_errors("could not make a temporary folder", parent):
+        with translate_storage_errors("could not create a temporary directory", parent):
             home = Path(mkdtemp(prefix=_EPHEMERAL_PREFIX, dir=parent))
         super().__init__(home)
         self._secret_files = _SecretsInMemory(home)

@@ -62,7 +62,7 @@ class SlashCommandRunner:
         """Raises UserError."""
         is_remedy = command.name == "model" and self._has_request_failed
         if command.requires_idle and not is_remedy and not await self._try_to_become_idle():
-            self._show_note(f"/{command.name} works when joey waits for your words; Esc stops it")
+            self._show_note(f"/{command.name} works when joey waits for your message; Esc stops it")
             return
         app, session = self._app, self._app.controller.session
         match command.name:
@@ -146,7 +146,7 @@ class SlashCommandRunner:
         if not tasks:
             self._show_note("there are no earlier tasks in this folder")
             return
-        chosen = await app.dialog_area.pick(ListPicker("Go on with", tasks))
+        chosen = await app.dialog_area.pick(ListPicker("Continue with", tasks))
         session = app.controller.session
         if chosen is None or (session is not None and session.id == chosen.key):
             return
@@ -210,7 +210,7 @@ class SlashCommandRunner:
         app.conversation.reload()
         app.refresh_status()
         app.composer.set_text(text)
-        sent = "; what you send takes the place of your first words" if is_first else ""
+        sent = "; your next message replaces your first one" if is_first else ""
         self._show_note(f"rewound{sent}; /undo takes it back")
 
     async def _confirm_overwriting_conflicts(self, changes: RewindPreview) -> bool:
@@ -393,7 +393,7 @@ def describe_conflicts(changes: RewindPreview) -> str:
     named = [f"{to_one_line(path)} ({fates[path]})" for path in paths]
     if more := len(changes.conflicting_paths) - len(named):
         named.append(f"and {more} more")
-    return f"somebody else has changed them: {', '.join(named)}"
+    return f"modified outside joey: {', '.join(named)}"
 
 
 def iter_user_messages(rows: RowSequence) -> Iterator[tuple[int, str]]:

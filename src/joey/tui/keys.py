@@ -63,7 +63,7 @@ KEY_DESCRIPTIONS = (
     ("Ctrl+B", "leave the running command in the background"),
     ("Ctrl+G", "write in your own editor"),
     ("PgUp, PgDn", "scroll; End goes to the end, Ctrl+End also while you write"),
-    ("Ctrl+L", "draw everything anew"),
+    ("Ctrl+L", "redraw everything"),
 )
 
 

@@ -167,7 +167,7 @@ async def enter_key(
 ) -> tuple[str, tuple[str, ...]] | None:
     """Ask for a key that the service accepts, and return it with the models to choose from; None if
     the user left."""
-    where = f" · keys are made at {provider.key_page}" if provider.key_page else ""
+    where = f" · create a key at {provider.key_page}" if provider.key_page else ""
     none = " (Enter alone: no key)" if is_optional else ""
     hint = f"paste it, then Enter{none} · it is not shown · Esc goes back{where}"
     while True:
@@ -209,7 +209,7 @@ async def replace_refused_key(app: JoeyApp, failed: Session) -> None:
         return
     session = app.controller.session or failed
     app.controller.show_session(await app.host.replace_key(failed, session, entered[0]))
-    app.conversation.show_note("The key is kept in profiles.json.")
+    app.conversation.show_note("The key is stored in profiles.json.")
     app.refresh_status()
 
 

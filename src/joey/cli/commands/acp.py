@@ -44,7 +44,9 @@ def run_acp(arguments: Namespace) -> ExitCode:
             raise UsageError("joey acp --setup needs a terminal")
         return ExitCode(main([]))  # which asks for the missing parts
     if sys.stdin.isatty():
-        raise UsageError("joey acp is started by an editor, which talks to it through pipes")
+        raise UsageError(
+            "joey acp is started by an editor, which communicates with it through pipes"
+        )
     # Standard output is for the protocol alone; what anything else writes there goes to stderr.
     output = os.dup(1)
     os.dup2(2, 1)

@@ -162,7 +162,7 @@ class AttachedTaskView:
         return ExitCode.DONE
 
     def _print_idle_prompt(self) -> None:
-        self._writer.print_prompt("The task is idle. Say what to do next; Ctrl-C leaves")
+        self._writer.print_prompt("The task is idle. What should I do next? Ctrl-C leaves")
 
     # What is drawn
 
@@ -235,8 +235,8 @@ class AttachedTaskView:
         self._writer.end_prompt_line()
         waits = "its result to be accepted" if ask.ask in _RESULT_ASKS else "an answer"
         print(
-            f"joey: the task waits for {waits}, which cannot be given without a terminal;"
-            f" at one: joey attach {self._session.id}",
+            f"joey: the task waits for {waits}, which needs a terminal;"
+            f" there, run: joey attach {self._session.id}",
             file=sys.stderr,
         )
         self._exit_event.set()

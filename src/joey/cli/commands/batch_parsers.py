@@ -27,7 +27,7 @@ from joey.cli.command_line import describe_yes_flag
 _EXAMPLES = """\
 examples:
   joey batch run items.jsonl -o out --allow-writes --check "make test"
-  joey batch run items.jsonl -o out       again: does what is missing
+  joey batch run items.jsonl -o out       again: runs what is missing
   joey batch status out --watch
   joey batch results out --status error,failed
   joey batch retry out --status failed && joey batch run items.jsonl -o out
@@ -66,11 +66,16 @@ _RUN: Sequence[Row] = (
         "the Postgres database of a cluster (default: $JOEY_STORE, else a file in OUT)",
         "URL",
     ),
-    ("--workers", "processes to start here; 0: others drive (1)", "N", {"type": parse_limit}),
+    (
+        "--workers",
+        "processes to start here; 0: others run the items (1)",
+        "N",
+        {"type": parse_limit},
+    ),
     ("--width", "items at once per worker (4)", "N", {"type": parse_count}),
     ("--at-once", "items at once over all workers", "N", {"type": parse_count}),
     ("--group-at-once", "items at once per group or repository", "N", {"type": parse_count}),
-    ("--no-wait", "end once everything is queued"),
+    ("--no-wait", "exit once everything is queued"),
     ("--dry-run", "read and check everything, and run nothing"),
     (
         "--format",
@@ -82,13 +87,13 @@ _RUN: Sequence[Row] = (
         ("--prompt", "template: {field} is a field of the item", "TEXT"),
         ("--prompt-file", "the same, from a file", "FILE"),
     ],
-    ("--repo", "of items that name none: an address or a directory", "REPO"),
-    ("--ref", "of items that name none: a commit, tag or branch", "REF"),
+    ("--repo", "for items that name none: an address or a directory", "REPO"),
+    ("--ref", "for items that name none: a commit, tag or branch", "REF"),
     ("--setup", "run this before each item", "COMMAND"),
     ("--check", "run this after each item; it must succeed", "COMMAND"),
     (
         "--workspace",
-        "what each item works in (default: clone)",
+        "the workspace of each item (default: clone)",
         None,
         {"choices": ("clone", "worktree", "copy", "dir"), "default": "clone"},
     ),
@@ -98,7 +103,7 @@ _RUN: Sequence[Row] = (
     ("--max-turns", "per item: replies of the model", "N", {"type": parse_count}),
     ("--max-budget-usd", "per item: money", "USD", {"type": parse_dollars}),
     ("--max-wall-time", "per item: 90, 90s, 10m or 1h", "TIME", {"type": parse_duration}),
-    ("--max-tokens", "per item: tokens to and fro", "N", {"type": parse_count}),
+    ("--max-tokens", "per item: tokens, sent and received", "N", {"type": parse_count}),
     ("--max-tool-calls", "per item: tool calls", "N", {"type": parse_count}),
     ("--filter", "only ids that contain this pattern", "REGEX"),
     ("--slice", "only these of them, such as 0:50", "A:B", {"type": parse_slice}),
@@ -110,7 +115,7 @@ _RUN: Sequence[Row] = (
     ("--json-schema", "results are JSON that fits this schema", "FILE|JSON"),
     [
         ("-y --yes", describe_yes_flag(sys.platform)),
-        ("-a --require-approval", "refuse everything that would need approval"),
+        ("-a --require-approval", "reject everything that would need approval"),
     ],
     ("--allow", "commands that begin like this may run (repeatable)", "PATTERN", REPEATABLE),
     ("--allow-writes", "files of the workspace may be changed"),
@@ -122,7 +127,7 @@ _RUN: Sequence[Row] = (
         None,
         {"choices": ("off", "registries", "all")},
     ),
-    ("--no-sandbox", "do not confine commands"),
+    ("--no-sandbox", "do not sandbox commands"),
 )
 BATCH_COMMANDS = {
     "batch": Command(
@@ -170,17 +175,17 @@ BATCH_COMMANDS = {
                 ),
             ),
             "retry": Action(
-                "mark items, which the next `batch run` does again",
+                "mark items for the next `batch run`",
                 (
                     _OUT,
                     _ITEMS,
                     ("--status", f"all with these: {_STATUSES} (default: error)", "STATUSES"),
-                    ("--anew", "with the item as it is in the list by then"),
+                    ("--anew", "use the item as it then is in the list"),
                 ),
             ),
             "cancel": Action(
-                "end items that wait",
-                (_OUT, _ITEMS, ("--now", "also those that run")),
+                "cancel waiting items",
+                (_OUT, _ITEMS, ("--now", "running items too")),
             ),
             "export": Action(
                 "results for other programs",
@@ -202,7 +207,7 @@ BATCH_COMMANDS = {
         },
     ),
     "worker": Command(
-        "Drive items of a batch until stopped. Logs to stderr.",
+        "Run items of a batch until stopped. Logs to stderr.",
         (
             (
                 "--store",
@@ -216,7 +221,7 @@ BATCH_COMMANDS = {
                 "DIR",
             ),
             ("--width", "items at once (default: the batch's)", "N", {"type": parse_count}),
-            ("--until-empty", "end when nothing waits or runs"),
+            ("--until-empty", "exit when nothing is waiting or running"),
             (
                 "--may",
                 "the most that an order may ask for: all, or a settings file"
@@ -231,7 +236,7 @@ BATCH_COMMANDS = {
         epilog="JOEY_STORE names the database for all commands; `joey batch` and `joey worker`"
         " also take it as --store.",
         actions={
-            "init": Action("make the tables, or leave them as they are", (_URL,)),
+            "init": Action("create the tables if they do not exist", (_URL,)),
             "check": Action("whether the database can be used, and what is in it", (_URL,)),
         },
     ),

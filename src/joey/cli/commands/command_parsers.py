@@ -48,8 +48,8 @@ examples:
   joey import ~/Downloads/roo-code-settings.json
   joey import --roo --dry-run            what the newest export would change
 
-Tasks of Roo Code are imported with joey tasks import --roo. What is here
-already stays: a different profile of the same name is stored as NAME-roo."""
+Tasks of Roo Code are imported with joey tasks import --roo. Nothing is
+replaced: a different profile of the same name is stored as NAME-roo."""
 _COMPLETION_INSTRUCTIONS = """\
 to install it:
   bash  joey completion bash > ~/.local/share/bash-completion/completions/joey
@@ -88,8 +88,7 @@ examples:
 
 _YES = ("-y --yes", "do not ask")
 _JSON_ARRAY, _JSON_OBJECT = ("--json", "as a JSON array"), ("--json", "as a JSON object")
-_OTHER_WORKSPACE = ("-w --workspace", "of this folder instead", "DIR")
-_EFFECTIVE_WORKSPACE = ("-w --workspace", "for this folder instead", "DIR")
+_OTHER_WORKSPACE = ("-w --workspace", "for this folder instead", "DIR")
 _SETTING = ("key", "the name of a setting, such as sandbox", "KEY")
 _PROFILE = ("name", "the name of a profile", "PROFILE")
 _PROFILE_KEY = ("key", "such as model, temperature, apiKey", "PROFILE_KEY")
@@ -104,11 +103,11 @@ _TASK_FILTER: Sequence[Row] = (
     [_OTHER_WORKSPACE, ("--all", "of all folders")],
     ("--status", ", ".join(_TASK_STATUSES), "S", {"choices": _TASK_STATUSES}),
     _SINCE,
-    ("--refresh", "look at every task folder, however many there are"),
+    ("--refresh", "check every task folder, however many there are"),
     _JSON_ARRAY,
 )
 _TASKS = Command(
-    "Look at earlier tasks, rewind them, and import those of other programs.",
+    "List, show and rewind earlier tasks, and import those of other programs.",
     epilog=_TASKS_EXAMPLES,
     actions={
         "list": Action("the tasks of this folder, the latest first", _TASK_FILTER),
@@ -172,7 +171,7 @@ _TASKS = Command(
                 ),
                 ("--before", "drop this message too"),
                 ("--with-files", "restore the files of that moment"),
-                ("--undo", "take back the latest rewind"),
+                ("--undo", "undo the latest rewind"),
                 ("--preview", "only show what would change"),
                 ("--force", "discard changes that others made to the files since"),
                 _YES,
@@ -201,16 +200,16 @@ _TASKS = Command(
     },
 )
 _CONFIG = Command(
-    "Look at your settings, and change them.",
+    "Show and change your settings.",
     epilog=_CONFIG_EXAMPLES,
     actions={
         "list": Action(
             "every setting with its value and origin",
-            (("--changed", "only those that are set"), _JSON_ARRAY, _EFFECTIVE_WORKSPACE),
+            (("--changed", "only those that are set"), _JSON_ARRAY, _OTHER_WORKSPACE),
         ),
         "get": Action(
             "the value of a setting in this folder",
-            (_SETTING, ("--json", "as JSON, texts too"), _EFFECTIVE_WORKSPACE),
+            (_SETTING, ("--json", "as JSON, texts too"), _OTHER_WORKSPACE),
         ),
         "set": Action(
             "give a setting a value",
@@ -218,16 +217,16 @@ _CONFIG = Command(
                 _SETTING,
                 ("value", "JSON, or plain words", "VALUE", {"nargs": "*"}),
                 ("--add", "add to a list (repeatable)", "ITEM", REPEATABLE),
-                ("--remove", "take from a list", "ITEM", REPEATABLE),
-                _EFFECTIVE_WORKSPACE,
+                ("--remove", "remove from a list", "ITEM", REPEATABLE),
+                _OTHER_WORKSPACE,
             ),
         ),
-        "unset": Action("reset a setting to its default", (_SETTING, _EFFECTIVE_WORKSPACE)),
+        "unset": Action("reset a setting to its default", (_SETTING, _OTHER_WORKSPACE)),
         "describe": Action(
             "what a setting means, and what it may be",
-            (_SETTING, _JSON_OBJECT, _EFFECTIVE_WORKSPACE),
+            (_SETTING, _JSON_OBJECT, _OTHER_WORKSPACE),
         ),
-        "path": Action("where the settings are", (_EFFECTIVE_WORKSPACE,)),
+        "path": Action("where the settings are", (_OTHER_WORKSPACE,)),
     },
 )
 _PROFILES = Command(
@@ -254,9 +253,9 @@ _PROFILES = Command(
                 _BASE_URL,
                 [
                     ("--key", "ask for a key, or read it from stdin, or fail"),
-                    ("--no-key", "neither ask for one nor read stdin"),
+                    ("--no-key", "do not ask for a key or read stdin"),
                 ],
-                ("--use", "use it from now on"),
+                ("--use", "make it the active profile"),
             ),
         ),
         "set": Action(
@@ -268,7 +267,7 @@ _PROFILES = Command(
             ),
         ),
         "unset": Action("remove a value from a profile", (_PROFILE, _PROFILE_KEY)),
-        "use": Action("use this profile from now on", (_PROFILE,)),
+        "use": Action("make this the active profile", (_PROFILE,)),
         "remove": Action("remove a profile, and its key", (_PROFILE, _YES)),
     },
 )
@@ -283,7 +282,7 @@ _MCP = Command(
             "add a server: … NAME -- COMMAND ARGUMENTS",
             (
                 _OTHER_WORKSPACE,
-                ("name", "what you call it", "NAME"),
+                ("name", "its name", "NAME"),
                 (
                     "--env",
                     "set a variable for the program; '${env:OTHER}' takes it from yours"
@@ -340,7 +339,7 @@ _HYPOTHETICAL_RULES: Sequence[Row] = (
 )
 """As a run would have them."""
 _PERMISSIONS = Command(
-    "Look at what the rules allow.",
+    "Show what the rules allow.",
     parser_class=TrailingCommandParser,
     action_class=CliArgumentParser,
     actions={
@@ -401,7 +400,7 @@ _PROMPT = Command(
         ("--mode", "in this mode (default: the one of your settings)", "MODE"),
         (
             "--protocol",
-            "how tools are called (default: the model's own way)",
+            "how tools are called (default: the model's protocol)",
             None,
             {"choices": ("native", "xml")},
         ),
@@ -417,7 +416,7 @@ _SERVE = Command(
     (
         ("--host", "listen here (127.0.0.1)", "ADDRESS", {"default": "127.0.0.1"}),
         ("--port", "and on this port (7800; 0: any)", "N", {"type": parse_port, "default": 7800}),
-        ("--allow-remote", "listen beyond this machine"),
+        ("--allow-remote", "listen on this address"),
         ("--token-file", "a file with the token, readable only by you", "FILE"),
         ("--max-connections", "clients at once (256)", "N", {"type": parse_count, "default": 256}),
         (

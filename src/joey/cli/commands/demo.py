@@ -67,7 +67,7 @@ def _create_directories(keep: str | None) -> DemoDirectories:
         directories = DemoDirectories(root)
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
-            raise UsageError(f"{root} is not empty; --keep wants a new or an empty folder")
+            raise UsageError(f"{root} is not empty; --keep needs a new or an empty folder")
         (directories.workspace / "src").mkdir(parents=True)
         (directories.workspace / "package.json").write_text(PACKAGE_JSON, encoding="utf-8")
     except OSError as error:
@@ -108,7 +108,7 @@ async def _run_demo_task(arguments: Namespace, directories: DemoDirectories) -> 
         f"The workspace:         {directories.workspace}\n"
         f"What you saw:          {directory / 'ui_messages.json'}\n"
         f"What the model saw:    {directory / 'api_conversation_history.json'}\n"
-        f"To look at it again:   JOEY_HOME={shlex.quote(str(directories.joey_home))}"
+        f"To show it again:   JOEY_HOME={shlex.quote(str(directories.joey_home))}"
         f" {format_own_command()} tasks show {shorten_task_id(task.id, ())}"
     )
     return code

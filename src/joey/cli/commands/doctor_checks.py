@@ -150,7 +150,7 @@ def check_sandbox() -> Finding:
         return report_ok(f"{report.level}, {network}", " ".join(report.confinement_gaps))
     better = "For the strongest one, install bubblewrap and allow user namespaces."
     if report.level.value not in FILTERING_LEVELS:
-        better = f"It cannot tell hosts apart: only off and all work for the network. {better}"
+        better = f"It cannot distinguish hosts: only off and all work for the network. {better}"
     advice = " ".join((*report.confinement_gaps, better))
     return report_ok(f"{report.level} ({reasons}), {network}", advice)
 
@@ -160,7 +160,7 @@ def _describe_network() -> str:
     try:
         return format_network(load_network_setting())
     except ConfigError:
-        return "not known, as the settings cannot be read"
+        return "unknown, because the settings cannot be read"
 
 
 def check_browser() -> Finding:

@@ -180,7 +180,7 @@ def check_connection() -> Finding:
     found = f"{profile.provider} answers, but does not list its models ({HTTP_NOT_FOUND}) {took}"
     advice = (
         f"It may still work: a task sends its requests to {remove_secrets(silent)}. If that fails,"
-        " check the address and its path; joey profiles show tells where it comes from."
+        " check the address and its path; joey profiles show says where it comes from."
     )
     return report_warning(found, advice)
 
@@ -188,7 +188,7 @@ def check_connection() -> Finding:
 def _build_connection_finding(name: str, status: int, took: str) -> Finding:
     found = f"{name} answers {status} {took}"
     if status in _AUTH_ERROR_STATUSES:
-        advice = "The service rejects the key. joey profiles show tells where it comes from."
+        advice = "The service rejects the key. joey profiles show says where it comes from."
         return report_failure(found, advice)
     if status >= 500 or status == 429:
         return report_warning(found, "The service is busy or has problems; try again later.")

@@ -25,7 +25,7 @@ def run_models(arguments: Namespace) -> ExitCode:
     if arguments.refresh:
         return _refresh(arguments)
     if arguments.url is not None:
-        raise UsageError("--from names the address for --refresh, which is missing")
+        raise UsageError("--from needs --refresh")
     try:
         found = asyncio.run(list_served_models(arguments.provider, offline=arguments.offline))
     except ConfigError as error:
@@ -46,10 +46,10 @@ def _refresh(arguments: Namespace) -> ExitCode:
     from joey.app.model_refresh import refresh_models
 
     if arguments.offline or arguments.provider is not None:
-        raise UsageError("--refresh gets all models: leave out --offline and --provider")
+        raise UsageError("--refresh fetches all models: leave out --offline and --provider")
 
     def report_progress(size: int) -> None:
-        show_progress(f"getting the catalogue: {size / 1024**2:.1f} MB")
+        show_progress(f"fetching the catalogue: {size / 1024**2:.1f} MB")
 
     try:
         report = asyncio.run(refresh_models(arguments.url, report_progress))

@@ -110,7 +110,7 @@ def _describe_answer(call: AuditEntry) -> str:
     if call.answered_by is None:
         return "nobody answered"
     if call.answered_by == AnsweredBy.UNATTENDED:
-        return "nobody was there"
+        return "no user was there"
     is_by_hook = call.answered_by.startswith(HOOK_NAME_PREFIX)
     said = "no" if call.outcome == "rejected" or is_by_hook else "yes"
     name = "you" if call.answered_by == AnsweredBy.USER else call.answered_by
@@ -146,7 +146,7 @@ def _format_comparison(
     skipped = f", {compared.skipped_count} cannot be judged again" if compared.skipped_count else ""
     yield (
         f"{_format_count(len(tasks), 'task')}, {_format_count(compared.compared_count, 'call')}:"
-        f" {len(compared.differences)} would be decided otherwise, {same} as before{skipped}"
+        f" {len(compared.differences)} would be decided differently, {same} as before{skipped}"
     )
 
 

@@ -40,7 +40,7 @@ def run_permissions(arguments: Namespace) -> ExitCode:
     asked += [arguments.read is not None, arguments.write is not None]
     if sum(asked) != 1:
         raise UsageError(
-            "ask about one thing: a command behind --, or --read, --write, --stdin"
+            "name one thing to explain: a command after --, or --read, --write, --stdin"
             " (see joey permissions --help)"
         )
     explainer = PermissionExplainer(resolve_workspace_argument(arguments), flags)
@@ -92,7 +92,7 @@ def _describe_explanation(
     said = colour(explained.decision, _DECISION_ANSI_COLOURS[explained.decision])
     yield f"{said}: {sanitize(explained.reason)}"
     if explained.protected and explained.decision == "ask":
-        yield "  it is protected: alwaysAllowWriteProtected has to be on, too"
+        yield "  it is protected: alwaysAllowWriteProtected must be on too"
     if any(each.setting in _OUTSIDE_WORKSPACE_SETTINGS for each in explained.reasons):
         yield "  allowed with --add-dir and its directory"
     if explained.sandbox and explained.decision != "deny":

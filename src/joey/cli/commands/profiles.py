@@ -60,7 +60,7 @@ def _run_action(admin: ProfileAdmin, arguments: Namespace) -> ExitCode:
             )
         case "use":
             admin.activate(arguments.name)
-            _print_message(f"tasks use {arguments.name} from now on")
+            _print_message(f"{arguments.name} is now the active profile")
         case "remove":
             return _remove_profile(admin, arguments)
     return ExitCode.DONE
@@ -80,7 +80,7 @@ def _print_profiles(admin: ProfileAdmin, *, as_json: bool) -> None:
         write_stdout(encode_json(objects))
         return
     if not profiles:
-        _print_message("there are no profiles yet; joey profiles add makes one (see its --help)")
+        _print_message("there are no profiles yet; joey profiles add creates one (see its --help)")
         return
     width = get_terminal_width(sys.stdout)
     rows = [
@@ -110,7 +110,7 @@ def _add_profile(admin: ProfileAdmin, arguments: Namespace) -> None:
     )
     if arguments.use:
         admin.activate(arguments.name)
-    used = ", which is used from now on" if admin.active_name == arguments.name else ""
+    used = ", now the active profile" if admin.active_name == arguments.name else ""
     with_key = f", with the key {mask_key(key)}" if key else ""
     _print_message(f"created the profile {arguments.name}{used}{with_key}")
     if price := _describe_price(arguments):
@@ -152,7 +152,7 @@ def _obtain_api_key(admin: ProfileAdmin, arguments: Namespace) -> str | None:
     try:
         return parse_pasted_key(text)
     except ConfigError as error:
-        hint = "It came through standard input, which --no-key leaves alone."
+        hint = "It was read from standard input, which --no-key ignores."
         raise UsageError(f"{error} {hint}") from error
 
 
@@ -197,7 +197,7 @@ def _read_api_key(whose: str) -> str:
     else:
         text = sys.stdin.readline(MAX_API_KEY_CHARS)
     if not text.strip():
-        raise UsageError("no key came: type it, or send it through a pipe")
+        raise UsageError("no key was entered: type it, or send it through a pipe")
     return parse_pasted_key(text)
 
 

@@ -152,7 +152,7 @@ def _find_book(arguments: Namespace) -> Path:
 def _report_failure(reason: str) -> None:
     print(
         f"joey: RECORDING HAS STOPPED: {KNOWN_SECRETS.redact(reason).rstrip('.')}. Requests are"
-        " still passed on. Restart joey proxy when this is settled.",
+        " still passed on. Restart joey proxy once this is fixed.",
         file=sys.stderr,
         flush=True,
     )

@@ -25,7 +25,7 @@ examples:
   joey proxy diff 3.2                    why the cache missed, and what it cost
   joey proxy report --format html > report.html
   joey proxy export 3 --as fixture -o login.json
-  joey proxy serve login.json            play it to the same program again
+  joey proxy serve login.json            replay it to the same program
 
 What is passed on is not changed. docs/proxy.md has the details."""
 _BOOK: Argument = (
@@ -155,7 +155,7 @@ PROXY = Command(
                 ),
                 ("-o --output", "where to write it (default: standard output)", "FILE"),
                 ("--force", "replace what is there"),
-                ("--redact", "take out what looks like a key or a password"),
+                ("--redact", "remove text that looks like a key or a password"),
                 _BOOK,
             ),
         ),

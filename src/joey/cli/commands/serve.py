@@ -77,7 +77,7 @@ def _print_address(listening: RunningServer) -> None:
     link = "the link above" if is_terminal else listening.browser_url
     browser = f"Open {link} in a browser, or connect"
     if not has_web_page():
-        browser = "The web page was not built into this copy: run `make web` in joey's source."
+        browser = "This copy does not include the web page: run `make web` in joey's source."
         browser += " Programs connect"
     print(
         f"joey: listening on {listening.base_url}. {browser} to"

@@ -31,7 +31,7 @@ def run_import(arguments: Namespace) -> ExitCode:
         return ExitCode.DONE
     keys = f", with {format_count(plan.secret_count, 'key')}," if plan.secret_count else ""
     question = f"Store this{keys} in {roo_import.home}?"
-    if not arguments.yes and not confirm(question, "add -y to store it, or --dry-run to look"):
+    if not arguments.yes and not confirm(question, "add -y to store it, or --dry-run to preview"):
         print("Nothing was stored.", file=sys.stderr)
         return ExitCode.DONE
     roo_import.apply()
@@ -63,7 +63,7 @@ def _render_plan(plan: ImportPlan) -> Iterator[str]:
         yield from _render_section(title, rows)
     yield from _render_section("Modes", [(slug,) for slug in plan.modes])
     if plan.is_empty:
-        yield "Nothing to store: all of it is here already, or has no use here."
+        yield "Nothing to store: everything exists already, or has no use in joey."
     yield from _render_section("Left out", [(each.name, each.reason) for each in plan.left_out])
 
 
@@ -74,7 +74,7 @@ def _describe_profile(profile: PlannedProfile, active: str | None) -> tuple[str,
     if profile.changes_existing:
         notes.append("changes the one here")
     if profile.name != profile.name_in_file:
-        notes.append(f"a different {profile.name_in_file} is here already")
+        notes.append(f"a different {profile.name_in_file} exists already")
     if profile.name == active:
         notes.append("becomes the active profile")
     return profile.name, profile.provider, profile.model or "", "; ".join(notes)

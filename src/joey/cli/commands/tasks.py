@@ -284,7 +284,7 @@ def delete_tasks(store: Store, index: TaskIndex, arguments: Namespace) -> ExitCo
     lines += [f"  {_format_task(each)}" for each in doomed]
     if subtasks and len(doomed) == 1:
         lines.append(_describe_remaining_subtasks(subtasks))
-    if not arguments.yes and not confirm("Delete for good?", "agree with --yes", lines):
+    if not arguments.yes and not confirm("Delete permanently?", "confirm with --yes", lines):
         print("nothing was deleted", file=sys.stderr)
         return ExitCode.NEEDS_USER
     # Open ones first, so that they fail while everything still exists. Subtasks before their

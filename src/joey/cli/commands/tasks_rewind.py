@@ -29,13 +29,13 @@ from joey.errors import UserError
 from joey.ports.storage import TaskIndex, TaskMetadata
 
 _CONFLICT_MESSAGE = (
-    "somebody else has changed files that would be brought back; nothing was changed."
-    " --force gives up their changes (a checkpoint keeps them)"
+    "some files were modified outside joey; nothing was restored."
+    " --force restores anyway (a checkpoint keeps those changes)"
 )
 
 _PROTECTED_MESSAGE = (
     "protected files would be restored, which -y does not allow; nothing was changed: {}."
-    " Leave -y out to be asked, or set alwaysAllowWriteProtected"
+    " Leave out -y to be asked, or set alwaysAllowWriteProtected"
 )
 MAX_NAMED_FILES = 10
 
@@ -43,7 +43,7 @@ MAX_NAMED_FILES = 10
 def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
     """Raises UserError."""
     if arguments.undo and (arguments.message or arguments.before or arguments.with_files):
-        raise UsageError("--undo takes back the latest rewind as it was; name nothing else")
+        raise UsageError("--undo undoes the latest rewind; it takes no other arguments")
     task = find_indexed_task(index, arguments.id)
     return asyncio.run(_run_rewind(task, arguments))
 
@@ -51,7 +51,7 @@ def rewind_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
 def fork_task(index: TaskIndex, arguments: Namespace) -> ExitCode:
     """Raises UserError."""
     if arguments.before and not arguments.message:
-        raise UsageError("--before needs the message before which the copy ends")
+        raise UsageError("--before needs the number of a message")
     task = find_indexed_task(index, arguments.id)
     return asyncio.run(_run_fork(task, arguments))
 
@@ -103,7 +103,7 @@ def _resolve_target(
         return find_row_ts(rows, arguments.message, task.id), not arguments.before
     last = find_row_ts_before_last_message(rows)
     if last is None:
-        raise UsageError("nothing was said in this task yet")
+        raise UsageError("this task has no messages yet")
     return last, True
 
 
@@ -120,9 +120,9 @@ def _find_problem(task: Task, changes: RewindPreview, arguments: Namespace) -> s
 
 
 def _confirm_rewind(changes: RewindPreview, arguments: Namespace, rows: Rows) -> bool:
-    otherwise = "agree with --yes, or look with --preview"
+    otherwise = "confirm with --yes, or use --preview"
     if arguments.json:
-        raise UsageError(f"nobody is there to ask; {otherwise}")
+        raise UsageError(f"no user is there to ask; {otherwise}")
     question = "Undo the rewind?" if arguments.undo else "Rewind?"
     return confirm(question, otherwise, describe_rewind(changes, rows))
 

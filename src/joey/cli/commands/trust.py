@@ -16,7 +16,7 @@ from joey.ports.extensions import TrustItem
 from joey.presentation.phrases import lower_first
 from joey.presentation.text import sanitize
 
-_TRUST_QUESTION = ("Trust this, as it is now?", "look at it with --show, and agree with --yes")
+_TRUST_QUESTION = ("Trust this, as it is now?", "review it with --show, and confirm with --yes")
 
 
 def run_trust(arguments: Namespace) -> ExitCode:

@@ -30,7 +30,7 @@ def describe_refusals(
 ) -> list[str]:
     """Describe refusals for the user; `yes`: everything was allowed, as far as a flag can."""
     calls = (describe_call(ask) for ask in refused)
-    lines = ["joey: not done, because nobody was there to allow it:"]
+    lines = ["joey: not done, because no user was there to allow it:"]
     lines += (f"  {call}" for call in dict.fromkeys(calls))
     if yes:
         return [*lines, f"joey: {_explain_refusal_despite_yes(refused)}"]

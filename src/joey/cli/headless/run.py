@@ -250,7 +250,7 @@ def build_result(
                 read = parse_structured_result(result)
                 run = structs.replace(run, result=read.json_text, structured_result=read.value)
             if refused:
-                reason = "Something was not allowed, and nobody was there to ask."
+                reason = "Something was not allowed, and no user was there to ask."
                 return structs.replace(run, outcome_code=RunResultCode.NEEDS_USER, reason=reason)
             return (
                 structs.replace(run, outcome_code=RunResultCode.ANSWERED)

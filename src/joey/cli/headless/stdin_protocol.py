@@ -131,7 +131,7 @@ class StdinCommandParser:
             value = (said or {}).get(name)
             return value.strip() if isinstance(value, str) else None
 
-        problem = f"line {self._line_number} of stdin is no command: {problem}"
+        problem = f"line {self._line_number} of stdin is not a command: {problem}"
         return InvalidLine(problem, text("requestId") or None, text("command") or None)
 
 
@@ -163,7 +163,7 @@ def _explain_invalid_command(command: StdinCommand) -> str | None:
                 f" {MAX_IMAGE_BYTES // 1024 // 1024} MB"
             )
         if not _is_valid_image_uri(image):
-            return f'"images": {image[:30]}… is not a picture of the kind that it names'
+            return f'"images": {image[:30]}… is not an image of the type that it names'
     task_id = command.task_id if command.command == "start" else UNSET
     if task_id is not UNSET and not _UUID_RE.fullmatch(task_id.lower()):
         return '"taskId" must be a UUID'
@@ -223,9 +223,9 @@ _CONTROL_MESSAGES: dict[ControlCode, str] = {
     ControlCode.TASK_COMPLETED: "the task is completed",
     ControlCode.TASK_ABORTED: "the task was cancelled",
     ControlCode.TASK_FAILED: "the task failed",
-    ControlCode.RESPONDED: "the words go to the task",
-    ControlCode.RESUMED: "the task goes on with these words",
-    ControlCode.QUEUED: "the words wait for the model's next turn",
+    ControlCode.RESPONDED: "the message goes to the task",
+    ControlCode.RESUMED: "the task continues with this message",
+    ControlCode.QUEUED: "the message waits for the model's next turn",
     ControlCode.CANCEL_REQUESTED: "the task is being stopped",
     ControlCode.NO_ACTIVE_TASK: "there is no active task",
     ControlCode.PONG: "pong",

@@ -125,7 +125,7 @@ def _write_line(line: JsonLine) -> None:
 
 
 READY_TEXT = "Waiting for commands"
-UNREAD_MESSAGES_REPLY = "I have written something else meanwhile: read that first."
+UNREAD_MESSAGES_REPLY = "I have sent another message meanwhile: read that first."
 """Said to a question that opens while words already wait."""
 _FOLLOWUP_SETTINGS: dict[str, Any] = {"alwaysAllowFollowupQuestions": True}
 """A question that is not answered in time is answered with its first suggestion."""
@@ -232,7 +232,7 @@ class StdinSession:
         was empty."""
         if not self._has_received_lines:
             raise UsageError(
-                "nothing came through standard input; --input-format stream-json reads commands:"
+                "standard input was empty; --input-format stream-json reads commands:"
                 ' {"command":"start","requestId":"1","prompt":"fix the failing test"}'
             )
         if not self._has_accepted_command:
@@ -264,7 +264,7 @@ class StdinSession:
     async def _execute_start(self, command: StdinCommand) -> None:
         await self._wait_for_cancel()
         if self._is_busy:
-            problem = "a task is at work; a new one can be started when it has ended"
+            problem = "a task is running; a new one can be started when it has ended"
             raise _RefusedCommandError(ControlCode.TASK_BUSY, problem)
         await self._release_task()
         if command.task_id is UNSET:
@@ -301,14 +301,14 @@ class StdinSession:
             raise _RefusedCommandError(ControlCode.NO_ACTIVE_TASK, problem)
         asked = self._find_pending_ask(task, command)
         if asked is None and command.response is not Response.MESSAGE:
-            problem = "nothing is asked that could be answered with yes or no"
+            problem = "there is no open yes-or-no question"
             raise _RefusedCommandError(ControlCode.NO_PENDING_ASK, problem)
         if asked is not None and not asked[1].accepts(command.answer):
             raise _RefusedCommandError(
                 ControlCode.INVALID_COMMAND, 'the question needs an answer in "prompt"'
             )
         if asked is None and not self._is_addressed_to(command, task):
-            problem = f"subtask {command.task_id} asks nothing"
+            problem = f"subtask {command.task_id} has no open question"
             raise _RefusedCommandError(ControlCode.NO_PENDING_ASK, problem)
         async with self._output_lock:
             self._write_ack(command)
@@ -337,7 +337,7 @@ class StdinSession:
 
     def _execute_cancel(self, command: StdinCommand) -> None:
         if not self._is_addressed_to(command, self._task):
-            problem = "a subtask is not cancelled alone; cancel the active task"
+            problem = "a subtask cannot be cancelled alone; cancel the active task"
             raise _RefusedCommandError(ControlCode.TASK_NOT_FOUND, problem)
         self._write_ack(command)
         if self._task is None or not self._is_busy or self._cancel_job is not None:

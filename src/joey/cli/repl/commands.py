@@ -116,7 +116,7 @@ class ReplCommands:
                 self._writer.print(*await self._host.render_card(card, task))
             case "export":
                 if task is None:
-                    raise UserError("nothing was said yet")
+                    raise UserError("there are no messages yet")
                 self._print_note(f"written to {await self._host.export_task(task)}")
             case "resume" | "tasks":
                 await self._print_tasks()
@@ -135,7 +135,7 @@ class ReplCommands:
         if len({each.label for each in found}) != 1:
             self._print_entries(
                 [PickerEntry(each.label, each.label, each.description) for each in entries],
-                "/permissions revoke LINE asks about it again; the beginning of a line is enough",
+                "/permissions revoke LINE revokes a rule; the beginning of a line is enough",
             )
             return
         for entry in found:  # of several scopes
@@ -151,7 +151,7 @@ class ReplCommands:
         if task is None or not task.is_running:
             self._print_note(f"now in {slug} mode")
         elif task.pending is not None:  # otherwise it is drawn with the task
-            self._print_note(f"{slug} mode counts from joey's next step on")
+            self._print_note(f"{slug} mode applies from joey's next step on")
 
     async def _show_or_set_model(self, key: str, task: Task | None) -> Task | None:
         if not key:
@@ -195,9 +195,9 @@ class ReplCommands:
 EXIT_COMMANDS = frozenset({"/exit", "/quit"})
 HISTORY_COMMANDS = frozenset({"rewind", "undo", "fork"})
 _HELP_TEXT = """\
-Write what you want and press Enter; a line that ends with \\ goes on in the next one.
-While joey works you may write too: it reads your words before its next step.
-Ctrl-C stops joey at work; words that it has not read yet come back to you.
+Write what you want and press Enter; a line that ends with \\ continues on the next one.
+You can also write while joey works: it reads your message before its next step.
+Ctrl-C stops joey; unread messages come back to you.
 /rewind takes your latest words back, /rewind N all after the N-th message from the end; with
 `files` behind it the files of that moment come back too, and `force` gives up what others have
 changed in them since."""
@@ -225,7 +225,7 @@ def explain_unavailable(command: BuiltInCommand, ask: AskOpened | None) -> str |
     if not command.requires_idle:
         return None
     first = "answer first" if ask is not None else "Ctrl-C stops it"
-    return f"/{command.name} works when joey waits for your words; {first}"
+    return f"/{command.name} works when joey waits for your message; {first}"
 
 
 def is_stray_command(text: str, ask: AskOpened) -> bool:
@@ -252,7 +252,7 @@ async def open_earlier_task(engine: Engine, arguments: Namespace) -> Task:
     """Open the task to continue. Raises UserError."""
     earlier = find_earlier_task(engine, arguments)
     if earlier is None:
-        raise UserError("nothing was said yet")
+        raise UserError("there are no messages yet")
     options = build_task_options(arguments, earlier, None)
     if arguments.fork:
         return await engine.fork(earlier.id, options=options)
@@ -264,7 +264,7 @@ async def run_history_command(
 ) -> Task:
     """Run a history command and return the task to continue with. Raises UserError."""
     if task is None:
-        raise UserError("nothing was said yet")
+        raise UserError("there are no messages yet")
     match argv:
         case ["/rewind", *rest]:
             await _rewind(task, rest, print_line)
@@ -280,7 +280,7 @@ async def run_history_command(
             )
             return fork
         case [name, *_]:
-            raise UsageError(f"{name} stands alone; see /help")
+            raise UsageError(f"{name} takes no arguments; see /help")
     return task
 
 
@@ -296,14 +296,14 @@ async def _rewind(task: Task, rest: list[str], print_line: PrintLine) -> None:
         find_row_ts(rows, named[0], task.id) if named else find_row_ts_before_last_message(rows)
     )
     if target is None:
-        raise UserError("nothing was said yet")
+        raise UserError("there are no messages yet")
     said = [row for row in rows if row["ts"] > target and row.get("say") == RowKind.USER_FEEDBACK]
     if files and not force:
         _check_conflicts(await task.preview_rewind(target, files=True), f"/rewind {' '.join(rest)}")
     _print_changes(await task.rewind(target, files=files, force=force), rows, print_line)
     if said:
-        print_line(f"you had said: {to_one_line(str(said[0].get('text') or ''), 400)}")
-    print_line("rewound; /undo takes it back")
+        print_line(f"your message was: {to_one_line(str(said[0].get('text') or ''), 400)}")
+    print_line("rewound; /undo undoes it")
 
 
 async def _undo_rewind(task: Task, print_line: PrintLine, *, force: bool) -> None:
@@ -325,8 +325,8 @@ def _check_conflicts(changes: RewindPreview, command: str) -> None:
         map(to_one_line, changes.conflicting_paths[:MAX_LISTED_ITEMS])
     ) + f" and {more} more" * (more > 0)
     raise UserError(
-        f"of the files that would be brought back somebody else has changed: {named}. Nothing was"
-        f" done; `{command} force` gives up their changes (a checkpoint keeps them)"
+        f"some files were modified outside joey: {named}. Nothing was restored;"
+        f" `{command} force` restores anyway (a checkpoint keeps those changes)"
     )
 
 

@@ -72,7 +72,7 @@ from joey.presentation.slash_commands import (
 )
 from joey.presentation.text import to_one_line
 
-UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other words take its place:"
+UNREAD_MESSAGE_TEXT = "joey has not read this; Enter sends it, other text replaces it:"
 
 
 class ExitRequested(Exception):
@@ -305,7 +305,9 @@ class Repl:
         ):
             self._writer.print_note(guess)
         elif ask is not None and is_stray_command(text, ask):
-            self._writer.print_note(f"{text} is no answer to this; say what to do, or see /help")
+            self._writer.print_note(
+                f"{text} is not an answer to this; say what to do, or see /help"
+            )
         else:
             return False
         return True
@@ -457,9 +459,9 @@ def print_introduction(
     print_note(f"continuing task {short}: {to_one_line(earlier.title, 200)}")
     records = open_store().read_records(earlier.id)
     if last_text := find_last_assistant_text(build_rows(records)):
-        print_note(f"it said last: {to_one_line(last_text, 400)}")
+        print_note(f"its last message: {to_one_line(last_text, 400)}")
     if not arguments.fork and (waiting := _join_queued_messages(records)):
-        said = "these words of yours were not read yet, and go along with the next"
+        said = "this message was not read yet, and is sent with the next one"
         print_note(f"{said}: {to_one_line(waiting, 400)}")
     return earlier.id
 

@@ -272,9 +272,11 @@ class LocalAppHost:
     def set_approval_level(self, session: Session | None, level: ApprovalLevel) -> None:
         settings = self._get_settings(session)
         if level is not ApprovalLevel.ASK and not settings.auto_approval_enabled:
-            raise UserError("everything is asked: autoApprovalEnabled is off, or -a was given")
+            raise UserError(
+                "everything needs approval: autoApprovalEnabled is off, or -a was given"
+            )
         if level is ApprovalLevel.ALL and self._sandbox_level is SandboxLevel.NONE:
-            raise UserError("no sandbox works here, so commands would be asked about all the same")
+            raise UserError("no sandbox works here, so commands would still need approval")
         self._approval_level = level
         if session is None:
             return

@@ -245,7 +245,7 @@ def render_granted_rules(rules: Sequence[GrantedRule]) -> list[Piece]:
     text: list[Piece] = [("Allowed by you\n", "bold")]
     for entry in map(describe_granted_rule, rules):
         text += [(f"  {entry.label}", ""), (f"  {entry.description}\n", "dim")]
-    text.append(("/permissions revoke takes one back\n", "dim"))
+    text.append(("/permissions revoke removes one\n", "dim"))
     return text
 
 
@@ -269,7 +269,7 @@ def _describe_sandbox(sandbox: SandboxStatus, settings: Settings, source: str) -
     """Describe the restrictions of commands and their network access."""
     match sandbox:
         case "off":
-            return f"Sandbox: switched off ({source})"
+            return f"Sandbox: off ({source})"
         case "none":
             return "Sandbox: none works here; joey doctor says why"
     hosts = settings.sandbox_network

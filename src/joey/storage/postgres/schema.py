@@ -146,7 +146,7 @@ def _check_encoding(connection: psycopg.Connection[Any], url: str) -> None:
     (encoding,) = _fetch_row(connection, "select current_setting('server_encoding')")
     if encoding != "UTF8":
         raise StoreError(
-            f"{strip_url_password(url)} has the encoding {encoding}. Make a database with UTF8:"
+            f"{strip_url_password(url)} has the encoding {encoding}. Create a database with UTF8:"
             " createdb --template template0 --encoding UTF8 NAME"
         )
 

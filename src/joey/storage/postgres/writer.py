@@ -139,7 +139,7 @@ def _call_in_loop(loop: AbstractEventLoop, *call: Any) -> None:
     try:
         loop.call_soon_threadsafe(*call)
     except RuntimeError:  # the loop is closed, and no caller waits
-        log.debug("nobody waits for a commit any more")
+        log.debug("no caller waits for the commit any more")
 
 
 class RecordWriter:
