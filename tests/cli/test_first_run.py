@@ -176,7 +176,7 @@ async def test_the_only_model_is_used_at_a_terminal_too(joey: Joey) -> None:
 
 WRONG_KEY = refuse(401, {"error": {"message": "Incorrect API key provided."}})
 KEY_IS_REFUSED = (
-    "does not accept the API key. It is that of the variable OPENAI_API_KEY: set another one there."
+    "does not accept the API key. It comes from the variable OPENAI_API_KEY: set another one there."
     " (401: Incorrect API key provided.)"
 )
 

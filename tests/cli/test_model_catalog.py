@@ -199,11 +199,11 @@ async def test_models_json_is_neither_changed_nor_beaten_by_a_refresh(joey: Joey
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (["no", "object"], "is wrong: Expected `object`, got `array`"),
-        ({"openai": {"models": {"m": {"limit": 5}}}}, "is wrong at `openai.models.m.limit`"),
+        (["no", "object"], "is invalid: Expected `object`, got `array`"),
+        ({"openai": {"models": {"m": {"limit": 5}}}}, "is invalid at `openai.models.m.limit`"),
         (
             {"openai": {"models": {"a": {}, "b": {"cost": {"input": -1, "output": 1}}}}},
-            "is wrong at `openai.models.b.cost.input`: Expected `float` >= 0",
+            "is invalid at `openai.models.b.cost.input`: Expected `float` >= 0",
         ),
         ({"nobody": {"models": {"m": {}}}}, "has no models of supported providers"),
         ({"openai/gpt-5": {"limit": {}}}, "has no models of supported providers"),

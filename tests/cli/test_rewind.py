@@ -145,7 +145,7 @@ async def test_messages_are_counted_and_named_as_they_are_listed(joey: Joey) -> 
     assert f"the last message is message {listed[index - 1]['ts']} (First.)" in gone.out
     assert f"  {count} messages go\n" in gone.out
     assert (
-        f"  {count} messages come back\n"
+        f"  {count} messages are restored\n"
         in (await joey.run("tasks", "rewind", task_id, "--undo", "-y")).out
     )
 

@@ -248,4 +248,4 @@ async def test_the_variable_that_had_the_wrong_key_is_named(joey: Joey) -> None:
         flags = ("--provider", "gemini", "--base-url", f"{server.url}/v1", "-m", "m")
         finished = await joey.run("-p", "hi", *flags, env=env)
     assert finished.code == 78
-    assert "It is that of the variable GOOGLE_API_KEY" in finished.err
+    assert "It comes from the variable GOOGLE_API_KEY" in finished.err

@@ -193,7 +193,7 @@ async def test_without_checkpoints_only_the_history_goes_back(
     assert engine_harness.capabilities == Capabilities()
     task = await engine_harness.start(write("a", "1\n"), finish(), policy=Unattended())
     await wait_for_ending(task)
-    with pytest.raises(UserError, match="not kept in checkpoints"):
+    with pytest.raises(UserError, match="has no checkpoints"):
         await task.rewind(list_row_timestamps(task)[0], files=True)
     await task.rewind(list_row_timestamps(task)[0])
     assert (engine_harness.root / "a").read_text() == "1\n"

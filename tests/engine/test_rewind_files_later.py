@@ -278,7 +278,7 @@ async def test_messages_sent_while_a_rewind_is_refused_are_handled(
     await asyncio.sleep(0)  # it is looking at the files
     await task.send("one more thing")
     assert not task.is_running
-    with pytest.raises(UserError, match="Nothing was changed"):
+    with pytest.raises(UserError, match="Nothing was restored"):
         await going
     await wait_for_ending(task)
     assert "one more thing" in str(provider.requests[0].messages[-1].content)

@@ -207,7 +207,7 @@ async def test_a_refused_key_is_replaced_in_place(joey: Joey, source: str) -> No
         env = {}
         if source == "variable":
             env = {"OPENAI_API_KEY": "old-key", "OPENAI_BASE_URL": service.url}
-            advice = "It is that of the variable OPENAI_API_KEY"
+            advice = "It comes from the variable OPENAI_API_KEY"
         else:
             profile = {
                 "provider": "openai",

@@ -488,7 +488,7 @@ def _describe_address_source(service: ServiceInfo) -> str:
 
 def _format_key_hint(service: ServiceInfo) -> str:
     if service.key_source:
-        return f"It is that of the variable {service.key_source}: set another one there."
+        return f"It comes from the variable {service.key_source}: set another one there."
     if service.profile_name and service.key_source is not None:
         return (
             f"It is `apiKey` of the profile {service.profile_name!r}: set another one with"

@@ -144,7 +144,7 @@ class HttpEndpoints:
 
     def get_metrics(self, request: Request) -> Response:
         if not self._has_valid_token(request):
-            return PlainTextResponse("Say the token: Authorization: Bearer …\n", 401)
+            return PlainTextResponse("Send the token: Authorization: Bearer …\n", 401)
         text = self._hub.counters.render_metrics(
             tasks=len(self._hub.engine.tasks), connections=len(self._connections)
         )

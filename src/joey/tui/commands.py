@@ -171,7 +171,7 @@ class SlashCommandRunner:
         session = app.controller.session
         messages = [] if session is None else list(iter_user_messages(session.rows))
         if session is None or not messages:
-            self._show_note("nothing was said yet")
+            self._show_note("there are no messages yet")
             return
         entries = [
             PickerEntry(str(ts), to_one_line(summarize_shell_output(text), 300), format_time(ts))
@@ -211,7 +211,7 @@ class SlashCommandRunner:
         app.refresh_status()
         app.composer.set_text(text)
         sent = "; your next message replaces your first one" if is_first else ""
-        self._show_note(f"rewound{sent}; /undo takes it back")
+        self._show_note(f"rewound{sent}; /undo undoes it")
 
     async def _confirm_overwriting_conflicts(self, changes: RewindPreview) -> bool:
         """Ask whether to overwrite files that others have changed."""
@@ -268,7 +268,7 @@ class SlashCommandRunner:
     def _require_session(self) -> Session:
         session = self._app.controller.session
         if session is None:
-            raise UserError("nothing was said yet")
+            raise UserError("there are no messages yet")
         return session
 
     # Choices

@@ -139,13 +139,13 @@ _TASKS = Command(
                     {"choices": ("markdown", "json", "roo"), "default": "markdown"},
                 ),
                 ("-o --output", "the file, or for roo the folder to put <id>/ into", "PATH"),
-                ("--force", "replace what is there"),
+                ("--force", "replace existing files"),
             ),
         ),
         "import": Action(
             "import tasks of Roo Code, Zoo Code and Cline",
             (
-                ("paths", "a task, a folder of tasks, or a folder above", "PATH", {"nargs": "*"}),
+                ("paths", "a task, a folder of tasks, or a parent folder", "PATH", {"nargs": "*"}),
                 ("--roo", "all of Roo Code, Zoo Code and Cline on this machine"),
                 ("--dry-run", "list what is found, and import nothing"),
                 (
@@ -263,7 +263,7 @@ _PROFILES = Command(
             (
                 _PROFILE,
                 _PROFILE_KEY,
-                ("value", "left out for apiKey, which is asked for", "VALUE", {"nargs": "*"}),
+                ("value", "not for apiKey, which joey asks for", "VALUE", {"nargs": "*"}),
             ),
         ),
         "unset": Action("remove a value from a profile", (_PROFILE, _PROFILE_KEY)),

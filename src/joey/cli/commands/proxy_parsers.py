@@ -154,7 +154,7 @@ PROXY = Command(
                     {"choices": ("fixture", "script", "roo"), "dest": "form", "default": "fixture"},
                 ),
                 ("-o --output", "where to write it (default: standard output)", "FILE"),
-                ("--force", "replace what is there"),
+                ("--force", "replace existing files"),
                 ("--redact", "remove text that looks like a key or a password"),
                 _BOOK,
             ),

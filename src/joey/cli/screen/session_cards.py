@@ -50,7 +50,7 @@ def render_status_card(
 def render_context_card(task: Task | None) -> list[Piece]:
     """Render the estimated share of the context window that each part takes."""
     if task is None:
-        about = "no messages yet; joey prompt --tokens shows what a task begins with"
+        about = "there are no messages yet; joey prompt --tokens shows what a task begins with"
         return [(about, "dim")]
     runtime, mode, working = task.runtime, task.mode, task.working_conditions
     system = estimate_text_tokens(runtime.build_system_prompt(mode, task.protocol, working))

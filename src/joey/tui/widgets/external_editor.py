@@ -34,7 +34,7 @@ async def edit_externally(app: App[Any], text: str, env: Mapping[str, str] = os.
         with app.suspend(), app.batch_update():
             outcome = await asyncio.to_thread(_run_editor, command, text, env)
     except SuspendNotSupported:
-        raise EditorError("this terminal cannot be left for an editor") from None
+        raise EditorError("this terminal cannot be suspended for an editor") from None
     if isinstance(outcome, EditorError):
         raise outcome
     return outcome

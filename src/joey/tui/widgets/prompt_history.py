@@ -133,7 +133,7 @@ class PromptHistory:
 
     def _set_storage_error(self, error: Exception) -> None:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        self.storage_error = f"prompts are not kept in {self._file}: {reason}"
+        self.storage_error = f"prompts are not stored in {self._file}: {reason}"
 
 
 class HistoryBrowser:
