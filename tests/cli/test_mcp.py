@@ -302,7 +302,7 @@ async def test_ones_own_server_is_in_an_empty_directory_that_the_error_names(joe
     directory = joey.home / "mcp"
     remedy = f'It starts in {directory}; "cwd": "${{workspaceFolder}}" starts it in the workspace'
     files = await joey.run("mcp", "test", "files")
-    assert f"its last message: {directory}. {remedy}" in " ".join(files.out.split())
+    assert f"it said last: {directory}. {remedy}" in " ".join(files.out.split())
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     missing = await joey.run("mcp", "test", "missing")
     assert f"not found, or may not be executed. {remedy}" in " ".join(missing.out.split())
@@ -336,7 +336,7 @@ async def test_without_its_directory_only_a_server_that_needs_it_fails(joey: Joe
     (joey.home / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     bare = await joey.run("mcp", "test", "bare")
     assert bare.code != 0
-    assert f"its folder {joey.home / 'mcp'} cannot be made: File exists" in bare.out
+    assert f"its directory {joey.home / 'mcp'} cannot be created: File exists" in bare.out
     assert (await joey.run("mcp", "test", "placed")).code == 0
 
 

@@ -35,7 +35,7 @@ async def test_a_broken_file_of_the_project_is_the_reason_that_is_shown(joey: Jo
     assert ".roo/settings.json cannot be parsed, so everything needs approval" in done.err
     assert "-y was given, but autoApprovalEnabled is off here" in done.err
     listed = await joey.run("config", "list")
-    assert "cannot be understood" in listed.err
+    assert "cannot be parsed" in listed.err
 
 
 @pytest.mark.requirement("permissions:nobody-there", "front:exit-codes")

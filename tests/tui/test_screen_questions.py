@@ -169,7 +169,7 @@ async def test_tab_leads_from_a_question_to_the_message_and_escape_back(joey: Jo
         await shown.press("Escape")
         await shown.until_gone("› n")
         await shown.send("/new")
-        await shown.until("/new works when joey waits for your words", "Create new.txt?")
+        await shown.until("/new works when joey waits for your message", "Create new.txt?")
         await shown.answer("1")
         await shown.until("All done.")
     assert (joey.workspace / "new.txt").exists()

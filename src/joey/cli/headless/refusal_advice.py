@@ -51,7 +51,7 @@ def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:
         return "-y does not allow this; without -p, joey asks"
     return (
         f"-y was given, but {' and '.join(off)} here: .roo/settings.json of the workspace is"
-        " stricter, or cannot be understood. joey config list shows what it does; correct it, or"
+        " stricter, or cannot be parsed. joey config list shows what it does; correct it, or"
         " leave -p out, and joey asks"
     )
 
