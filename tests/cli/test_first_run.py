@@ -66,7 +66,7 @@ async def test_one_key_uses_a_found_server_from_now_on(joey: Joey, key: str, mod
     ):
         await screen.until("n for none.")
         screen.press(key)
-        await screen.until(f"{model} is kept as a profile")
+        await screen.until(f"{model} is saved as a profile")
         await screen.until(f"{model} (ollama at {web.url}/v1)")
         await screen.until("What should I do?")
     document = json.loads((joey.home / "profiles.json").read_text())
