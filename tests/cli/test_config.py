@@ -91,7 +91,7 @@ async def test_a_value_is_taken_for_what_its_setting_is(
         (("maxRetries", "four"), "`maxRetries` must be a whole number"),
         (("sandboxNetwork", "on"), "can be off, registries, all or list of texts: `on` in"),
         (("mode", "a", "b"), "`mode` takes one value"),
-        (("mode", "--add", "x"), "`mode` is no list"),
+        (("mode", "--add", "x"), "`mode` is not a list"),
         (("allowedCommands", "--remove", "x"), "`allowedCommands` does not have 'x'"),
         (("mode",), "give a value"),
         (

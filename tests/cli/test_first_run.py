@@ -197,7 +197,7 @@ async def test_a_server_that_wants_a_key_says_so_without_a_model(joey: Joey) -> 
     async with local_model_server({"/v1/models": WRONG_KEY}) as server:
         done = await joey.run("-p", "--base-url", f"{server.url}/v1", "hi")
     assert done.code == 78
-    assert "wants an API key, and none is set. Set OPENAI_API_KEY." in done.err
+    assert "requires an API key, and none is set. Set OPENAI_API_KEY." in done.err
 
 
 async def test_models_of_a_server_that_refuses_the_key_are_not_made_up(joey: Joey) -> None:

@@ -211,7 +211,7 @@ async def test_lists_are_narrowed_by_status_and_time(joey: Joey) -> None:
     assert "no such tasks in this folder" in nothing.err
     wrong = await joey.run("tasks", "list", "--since", "yesteryear")
     assert wrong.code == 2
-    assert "'yesteryear' is not a day" in wrong.err
+    assert "'yesteryear' is not a date" in wrong.err
 
 
 @pytest.mark.requirement("cli:tasks:search")

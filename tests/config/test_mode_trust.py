@@ -105,7 +105,7 @@ def test_where_nothing_is_asked_every_mode_of_a_project_needs_trust(disk: Disk, 
     write(disk, slug, "read")
     found = load_customizations(disk, UNASKED)
     assert all(mode.source == "built-in" for mode in found.modes)
-    assert "nothing would be asked (-y)" in found.warnings[0]
+    assert "nothing needs approval (-y)" in found.warnings[0]
     trust(disk)
     assert mode_of(load_customizations(disk, UNASKED), slug).name == "Theirs"
 

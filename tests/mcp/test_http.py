@@ -195,7 +195,7 @@ async def test_renewing_a_token_disturbs_nobody_but_a_new_login_is_noticed(
     await until(lambda: server(lease, "web").status == "connected")
     assert make_server_admin(harness).discard_login("web")
     await settled(lease)
-    await until(lambda: "wants a login" in server(lease, "web").error)
+    await until(lambda: "requires a login" in server(lease, "web").error)
     await lease.close()
 
 
@@ -230,10 +230,10 @@ async def test_strangers_at_the_callback_get_nothing_and_change_nothing() -> Non
     async with open_callback_server() as callback:
         callback.expected_state = "ours"
         for target in ("/callback?code=1&state=theirs", "/callback?code=1", "/other?state=ours"):
-            assert "nothing to see" in await visit(
+            assert "only for a login" in await visit(
                 callback.redirect_url.replace("/callback", target)
             )
         answer = asyncio.create_task(callback.wait_for_parameters())
         await visit(f"{callback.redirect_url}?code=right&state=ours")
         assert (await answer)["code"] == "right"
-        assert "nothing to see" in await visit(f"{callback.redirect_url}?code=late&state=ours")
+        assert "only for a login" in await visit(f"{callback.redirect_url}?code=late&state=ours")
