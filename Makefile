@@ -11,18 +11,21 @@ CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.harness.memory_disk
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test shake check format bench corpus soak llamacpp npmclients ray nightly web dist screenshot release lock
+.PHONY: help setup demo test e2e shake check format bench corpus soak llamacpp npmclients ray nightly web dist screenshot release lock
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## prepare .venv with everything the other commands use
 
 demo: $(READY) ## watch a task run: no key, no network, a scripted model
 	@$(BIN)/joey demo
 
-test: $(READY) ## run all tests
-	@$(TESTS)
+test: $(READY) ## run the tests, but for those of whole programs
+	@$(TESTS) -m "not e2e or smoke"
+
+e2e: $(READY) ## run the tests that start programs: joey, terminals, a browser, sandboxes, Postgres
+	@$(TESTS) -m "e2e and not smoke"
 
 shake: $(READY) ## run all tests while the disk, threads and event loops stutter, to find what holds by luck
 	@$(TESTS) -p tests.harness.latency_injection

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from tests.harness.lanes import mark_end_to_end
 from tests.harness.memory_disk import get_disk
 from tests.harness.paths import ROOT
 
@@ -68,6 +69,11 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_end_to_end(items)
 
 
 def pytest_collection_finish() -> None:

@@ -51,6 +51,9 @@ def blocks(document: Path) -> list[Block]:
     ]
 
 
+pytestmark = pytest.mark.e2e
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a model that completes whatever it is asked."""

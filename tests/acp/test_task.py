@@ -20,6 +20,7 @@ from tests.harness.scripted_conversations import by_first_message
 
 
 @pytest.mark.requirement("acp:task")
+@pytest.mark.smoke
 async def test_a_whole_task(joey: Joey, schema: ProtocolSchema | None) -> None:
     (joey.workspace / "notes.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
     change = {"path": "notes.txt", "content": "one\n2\nthree\n"}

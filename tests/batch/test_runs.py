@@ -53,6 +53,7 @@ def make_repository(directory: Path) -> Path:
     return directory
 
 
+@pytest.mark.smoke
 async def test_the_same_command_again_does_nothing(tmp_path: Path) -> None:
     async with open_fleet(tmp_path, steps(2)) as fleet:
         items = fleet.write_plain_items(3)

@@ -26,6 +26,7 @@ def reading(path: str) -> Turn:
 
 
 @pytest.mark.requirement("front:print")
+@pytest.mark.smoke
 async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     async with ModelServer([reading("a.txt"), DONE]) as server:

@@ -62,6 +62,7 @@ def _completion() -> Call:
 
 @pytest.mark.requirement("engine:resume:after-kill")
 @pytest.mark.timeout(60 + KILLS * 6)
+@pytest.mark.smoke
 async def test_a_killed_run_loses_nothing_and_can_go_on(tmp_path: Path) -> None:
     chance = random.Random(f"{os.getpid()}")
     moments = [chance.uniform(0.1, LONGEST) for _ in range(KILLS)]

@@ -141,6 +141,7 @@ async def test_four_requests_carry_the_whole_history_to_anthropic(
 
 
 @pytest.mark.requirement("engine:loop:seed-000", "providers:openai:tool-messages")
+@pytest.mark.smoke
 async def test_the_same_four_requests_on_the_openai_wire(engine: Engine, workspace: Path) -> None:
     async with ModelServer(native_turns()) as server:
         task = await start(engine, server, workspace, "openai")

@@ -71,6 +71,7 @@ async def test_the_address_is_one_line_as_soon_as_the_proxy_listens(
     assert url.startswith("http://127.0.0.1:")
 
 
+@pytest.mark.smoke
 async def test_what_went_through_can_be_read_back_byte_for_byte(tmp_path: Path) -> None:
     book = tmp_path / "own.sqlite"
     async with ModelServer([TURN]) as server, start_proxy(book, f"{server.url}/v1") as proxy:

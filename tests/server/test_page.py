@@ -55,6 +55,7 @@ async def test_without_a_token_the_page_asks_for_it_until_it_is_right(
         await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
 
 
+@pytest.mark.smoke
 async def test_a_task_streams_and_waits_for_approval_and_acceptance(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ from tests.harness.server.binary import Served
 from tests.harness.server.server_fixture import TIMEOUT_S, TOKEN, done
 
 
+@pytest.mark.smoke
 async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path: Path) -> None:
     turns = [Turn(say("some words"), pause(60.0)), done()]
     async with ModelServer(by_conversation(turns)) as model:

@@ -167,6 +167,7 @@ def test_a_stopped_process_is_replaced_and_writes_nothing_afterwards(
     ]
 
 
+@pytest.mark.smoke
 async def test_a_writer_of_an_old_epoch_is_refused_by_the_statement_itself(
     url: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from tests.harness.tui.turns import done, running, writing
 
 @needs_tmux
 @pytest.mark.requirement("front:screen")
+@pytest.mark.smoke
 async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> None:
     gate = asyncio.Event()
     turns = [

@@ -39,6 +39,7 @@ def shared() -> Iterator[Path]:
 
 
 @pytest.mark.requirement("permissions:yes-boundary")
+@pytest.mark.smoke
 async def test_tools_read_what_commands_can_read(harness: SandboxHarness, shared: Path) -> None:
     home, tools = harness.home, harness.home / ".cargo"
     paths = [
