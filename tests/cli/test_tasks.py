@@ -314,7 +314,7 @@ async def test_a_damaged_index_is_reported_in_a_line(joey: Joey) -> None:
     done = await joey.run("tasks", "list", "--json")
     assert [task["id"] for task in done.json] == ["one"]
     assert done.err.count("\n") == 1
-    assert "made anew" in done.err
+    assert "is rebuilt" in done.err
     assert (await joey.run("tasks", "list", "--json")).err == ""
 
 

@@ -83,7 +83,7 @@ async def test_a_session_that_the_server_forgot_is_begun_again(
 
 async def test_an_address_where_nobody_listens_is_named_as_such(harness: HubHarness) -> None:
     lease = await harness.open(web={"type": "sse", "url": "http://127.0.0.1:9/sse"})
-    assert "nobody listens" in server(lease, "web").error
+    assert "no server listens" in server(lease, "web").error
     await lease.close()
 
 

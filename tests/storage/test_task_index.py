@@ -185,7 +185,7 @@ def test_a_damaged_index_is_made_anew_and_that_is_reported_once(
     with closing(index):
         assert index.search(TaskQuery(text="word")).total == 300
         assert len(index.warnings) == (0 if damage == "empty" else 1)
-        assert all("made anew" in notice and "\n" not in notice for notice in index.warnings)
+        assert all("is rebuilt" in notice and "\n" not in notice for notice in index.warnings)
     assert_true(tmp_path)
 
 
