@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_understood_makes_everything_asked(disk: Disk, tex
     disk.write({FILE: text})
     found, warnings = read(disk)
     assert not found.auto_approval_enabled
-    assert "everything is asked" in warnings[0]
+    assert "everything needs approval" in warnings[0]
 
 
 @pytest.mark.requirement("project-settings:unclear")

@@ -273,7 +273,7 @@ async def test_a_file_that_is_no_socket_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "private" / "roo.sock"
     path.parent.mkdir()
     path.write_text("mine", encoding="utf-8")
-    with pytest.raises(ConfigError, match="no socket"):
+    with pytest.raises(ConfigError, match="not a socket"):
         async with serving(tmp_path):
             pass
     assert path.read_text(encoding="utf-8") == "mine"

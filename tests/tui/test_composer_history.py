@@ -225,7 +225,7 @@ def test_a_file_that_cannot_be_written_is_reported_and_the_session_goes_on(tmp_p
     (tmp_path / "taken").write_text("no folder", encoding="utf-8")
     history = past("one", file=tmp_path / "taken" / "prompts.sqlite")
     assert texts(history) == ["one"]
-    assert "not kept" in history.storage_error
+    assert "not stored" in history.storage_error
 
 
 def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
