@@ -296,7 +296,8 @@ async def test_a_task_that_is_to_stop_while_it_is_just_being_begun_stops(
 
 async def test_commands_typed_one_by_one_while_another_is_at_work_are_each_done(joey: Joey) -> None:
     gate = asyncio.Event()
-    async with ModelServer([DONE, Turn(pause(gate), say("We began."))]) as server:
+    long = Turn(say("I look around. " * 100), call("attempt_completion", {"result": "All done."}))
+    async with ModelServer([long, Turn(pause(gate), say("We began."))]) as server:
         async with terminal(joey, *reach(server.url), "do it") as screen:
             await screen.until(ACCEPT)
             screen.press("\n")
