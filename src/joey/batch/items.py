@@ -92,6 +92,8 @@ class Selection(Struct, frozen=True, kw_only=True):
         except re.error as error:
             raise ListError(f"--filter {self.pattern!r} is not a pattern: {error}") from error
         kept = [item for item in items if pattern is None or pattern.search(item.id)]
+        if not kept:
+            raise ListError(f"--filter {self.pattern!r} matches the id of no item.")
         kept = kept[self.first : self.last]
         if self.seed is not None:
             random.Random(self.seed).shuffle(kept)
