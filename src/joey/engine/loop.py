@@ -60,7 +60,12 @@ from joey.engine.outcomes import (
     StoppedByUser,
 )
 from joey.engine.protocol import prepare_model
-from joey.engine.request import build_model_request, fit_context, request_reply_with_retry
+from joey.engine.request import (
+    build_model_request,
+    fit_context,
+    request_reply_with_retry,
+    wait_for_admission,
+)
 from joey.engine.run_start import (
     RunStart,
     build_first_content,
@@ -166,6 +171,7 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
     if (all_blocks := build_environment_blocks(task, environment)) != blocks:
         # Earlier reports were summarised or hidden.
         content = (*strip_environment_details(content), *all_blocks)
+    await wait_for_admission(task)
     record_environment(task, environment)
     for message in queued:
         task.publish(UserMessage(ts=task.next_ts(), text=message.text, images=message.images))

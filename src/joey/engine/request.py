@@ -114,10 +114,18 @@ async def request_reply_with_retry(
         ensure_run_within_budget(task)
         await prepare_model(task)  # the server may have been started meanwhile
         _ensure_window_large_enough(task, ContextUsage(task))
+        await wait_for_admission(task)
         request_ts = task.next_ts()
         protocol = task.provider.api_protocol
         task.publish(ev.RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))
         request = build_model_request(task)
+
+
+async def wait_for_admission(task: Task) -> None:
+    """Wait until the request may be sent. Called before the request is recorded as started, so that
+    one that is never sent does not count."""
+    if (gate := task.runtime.request_gate) is not None:
+        await gate.admit(task.provider.address)
 
 
 def build_model_request(task: Task) -> ModelRequest:
@@ -313,8 +321,6 @@ async def request_reply(task: Task, request: ModelRequest, request_ts: int) -> C
     stream = ReplyStream(task, request_ts, provider)
     assembler = stream.assembler
     try:
-        if (gate := task.runtime.request_gate) is not None:
-            await gate.admit(provider.address)
         async with aclosing(provider.stream(request)) as chunks:  # type: ignore[type-var]
             async for chunk in chunks:
                 stream.publish_parts(assembler.feed(chunk))

@@ -106,10 +106,10 @@ class Fleet:
             connection.execute(text)
 
     @property
-    def started_requests(self) -> list[str]:
-        """Journals whose task is about to ask the model."""
+    def started_tasks(self) -> list[str]:
+        """Journals whose task has only its first request left to prepare."""
         journals = (self.out / "home" / "tasks").glob("*/journal.jsonl")
-        return [str(path) for path in journals if "requestStarted" in path.read_text()]
+        return [str(path) for path in journals if "taskStarted" in path.read_text()]
 
     @property
     def worker_pids(self) -> list[int]:
