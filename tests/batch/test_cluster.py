@@ -305,7 +305,12 @@ async def test_a_look_at_a_batch_brings_its_files_up_to_date(tmp_path: Path) -> 
         assert not (fleet.out / "results.jsonl").exists()
         await fleet.run("batch", "status", str(fleet.out))
         assert len((fleet.out / "results.jsonl").read_text().splitlines()) == 1
-        assert "+step1" in (fleet.out / "patches" / "item-0.patch").read_text()
+        patch = fleet.out / "patches" / "item-0.patch"
+        assert "+step1" in patch.read_text()
+        await fleet.run("batch", "retry", str(fleet.out), "--status", "done", "--anew")
+        again = await fleet.batch(fleet.write_plain_items(1), "--setup", "false", "--attempts", "1")
+        assert again.code == 75, again.stderr
+        assert not patch.exists(), "it is of an earlier attempt"
 
 
 async def test_the_command_continues_when_its_statement_is_broken_off(tmp_path: Path) -> None:

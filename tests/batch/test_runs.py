@@ -91,6 +91,14 @@ async def test_a_refused_list_starts_nothing(tmp_path: Path) -> None:
         assert not fleet.out.exists()
 
 
+async def test_a_filter_that_matches_nothing_is_refused(tmp_path: Path) -> None:
+    async with open_fleet(tmp_path, steps(1)) as fleet:
+        ended = await fleet.batch(fleet.write_plain_items(2), "--filter", "^itme")
+        assert ended.code == 2
+        assert "--filter '^itme' matches the id of no item" in ended.stderr
+        assert not fleet.out.exists()
+
+
 async def test_a_result_line_has_what_programs_rely_on(tmp_path: Path) -> None:
     async with open_fleet(tmp_path, steps(1)) as fleet:
         items = fleet.write_items([{"id": "a.1", "prompt": "p", "check": "cat effects.log"}])
@@ -323,11 +331,12 @@ async def test_the_total_budget_stops_everything_and_raising_it_goes_on(tmp_path
 async def test_after_a_429_no_worker_asks_before_its_time_and_no_attempt_is_used(
     tmp_path: Path,
 ) -> None:
-    is_open = False
     early: list[Request] = []
+    left = f'select until - {SQLITE_CLOCK} from "joey.throttle"'
 
     def first(request: Request) -> Turn:
-        if not is_open:
+        waits = fleet.query(left)
+        if not waits or waits[0][0] > 0:
             early.append(request)
             return Turn(Fail(429, "Slow down.", retry_after=3600))
         return steps(1)[0]
@@ -336,21 +345,20 @@ async def test_after_a_429_no_worker_asks_before_its_time_and_no_attempt_is_used
         await fleet.batch(fleet.write_plain_items(2), "--no-wait", "--width", "1")
         worker = ("worker", "--store", str(fleet.out), "--until-empty", "--may", "all")
         processes = [await fleet.start(*worker)]
-        left = f"until - {SQLITE_CLOCK}"
-        await fleet.until(lambda: fleet.query(f'select 1 from "joey.throttle" where {left} > 3000'))
+        await fleet.until(lambda: any(wait[0] > 3000 for wait in fleet.query(left)))
         processes.append(await fleet.start(*worker))
         await fleet.until(lambda: list(fleet.statuses.values()).count("running") == 2)
-        await fleet.until(lambda: len(fleet.started_requests) == 2)
+        await fleet.until(lambda: len(fleet.started_tasks) == 2)
         status = json.loads((await fleet.run("batch", "status", str(fleet.out), "--json")).stdout)
         assert status["running"] == 2
         assert len(early) == 1
-        is_open = True
-        fleet.change('update "joey.throttle" set until = 0')
+        fleet.change(f'update "joey.throttle" set until = {SQLITE_CLOCK} + 1')
         for process in processes:
             await process.communicate()
         assert set(fleet.statuses.values()) == {"done"}
         assert len(early) == 1
         assert {line["attempt"] for line in fleet.lines} == {1}
+        assert {line["requests"] for line in fleet.lines} == {2, 3}, "one was refused"
 
 
 async def test_items_are_cancelled_retried_and_continued(tmp_path: Path) -> None:
@@ -406,8 +414,11 @@ async def test_an_attempt_without_a_patch_is_not_given_that_of_the_one_before(
     async with open_fleet(tmp_path, steps(1)) as fleet:
         items, out = fleet.write_plain_items(1), str(fleet.out)
         assert (await fleet.batch(items, "--check", "echo checked")).code == 0
+        files = [fleet.out / "patches" / "item-0.patch", fleet.out / "checks" / "item-0.txt"]
+        assert [file.exists() for file in files] == [True, True]
         await fleet.run("batch", "retry", out, "item-0", "--anew")
         assert (await fleet.batch(items, "--setup", "false", "--attempts", "1")).code == 75
+        assert [file.exists() for file in files] == [False, False]
         shown = (await fleet.run("batch", "show", out, "item-0")).stdout
         assert "attempt 2 of 2" in shown
         assert "+step1" not in shown

@@ -107,6 +107,15 @@ class ResultLine(Struct, frozen=True, rename="camel", kw_only=True):
         return same == (earlier.status, earlier.turns, earlier.requests, earlier.cost)
 
 
+def locate_patch(root: Path, item_id: str) -> Path:
+    return root / "patches" / f"{item_id}.patch"
+
+
+def locate_check(root: Path, item_id: str) -> Path:
+    """Locate the output of an item's check command."""
+    return root / "checks" / f"{item_id}.txt"
+
+
 class ResultsFile:
     """`results.jsonl`, appended to by several processes; the last line of an item counts.
 
@@ -167,8 +176,13 @@ class ResultsFile:
         tables."""
 
     def _write(self, line: ResultLine) -> None:
-        """Write a line; the caller holds the locks."""
+        """Write a line, and remove files of earlier attempts that have no newer version; the caller
+        holds the locks."""
         directory = self._path.parent
+        if line.patch is None:
+            locate_patch(directory, line.item).unlink(missing_ok=True)
+        if line.check is None:
+            locate_check(directory, line.item).unlink(missing_ok=True)
         descriptor = open_private_file(self._path, os.O_RDWR)
         try:
             os.ftruncate(descriptor, self._offset)  # an incomplete line of a dying process

@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from joey.batch.artifacts import CHECK_ARTIFACT, PATCH_ARTIFACT, read_artifact
-from joey.batch.results import ResultLine, ResultsFile
+from joey.batch.results import ResultLine, ResultsFile, locate_check, locate_patch
 from joey.batch.tables import ItemRow, Tables
 from joey.system.files import make_private_directory, replace_file, translate_storage_errors
 from joey.system.locks import lock_directory
@@ -85,9 +85,9 @@ class SharedResults(ResultsFile):
     def _copy_artifacts(self, out: Path, line: ResultLine) -> None:
         wanted = []
         if line.patch is not None:
-            wanted.append((PATCH_ARTIFACT, out / line.patch.file))
+            wanted.append((PATCH_ARTIFACT, locate_patch(out, line.item)))
         if line.check is not None:
-            wanted.append((CHECK_ARTIFACT, out / "checks" / f"{line.item}.txt"))
+            wanted.append((CHECK_ARTIFACT, locate_check(out, line.item)))
         for name, file in wanted:
             make_private_directory(file.parent)
             replace_file(file, read_artifact(self._tables, line.task_id or "", name))

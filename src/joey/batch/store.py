@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from joey.app import open_store
 from joey.batch.database import open_database
-from joey.batch.results import ResultsFile
+from joey.batch.results import ResultsFile, locate_check, locate_patch
 from joey.batch.tables import BatchRow, Tables
 from joey.core.text import compile_regex
 from joey.errors import ConfigError, UserError
@@ -46,10 +46,10 @@ class OutputDirectory:
         self.workers = root / "workers"
 
     def get_patch(self, item_id: str) -> Path:
-        return self.root / "patches" / f"{item_id}.patch"
+        return locate_patch(self.root, item_id)
 
     def get_check(self, item_id: str) -> Path:
-        return self.root / "checks" / f"{item_id}.txt"
+        return locate_check(self.root, item_id)
 
 
 class BatchStore:
