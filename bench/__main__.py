@@ -1,5 +1,5 @@
 """`python -m bench [adoption] [parsers] [edits] [trees] [checkpoints] [index] [tasks] [harness]
-[growth] [long] [crowd] [delegation] [fleet] [fanout] [policy] [sandbox]
+[growth] [long] [crowd] [delegation] [batches] [fleet] [fanout] [policy] [sandbox]
 [screen] [composer] [proxy]`.
 
 Figures beside goals. Nothing here fails when a goal is missed: a busy machine is no defect. Read
@@ -12,6 +12,7 @@ import sys
 
 from bench import (
     adoption,
+    batches,
     checkpoints,
     composer,
     crowd,
@@ -47,6 +48,7 @@ BENCHMARKS = {
     "crowd": crowd.main,
     "delegation": delegation.main,
     "fanout": fanout.main,
+    "batches": batches.main,
     "fleet": fleet.main,
     "sandbox": sandbox.main,
     "screen": screen.main,

@@ -38,7 +38,7 @@ def main() -> None:
         root = Path(directory)
         shared = PostgresStore(create_store_url(), root / "shared")
         stores: dict[str, Store] = {"files": JsonFileStore(root / "files"), "Postgres": shared}
-        tasks = _compare(stores, lambda store, n: asyncio.run(_run_tasks(store, root, n)))
+        tasks = _compare(stores, lambda store, n: asyncio.run(run_tasks(store, root, n)))
         commits = _compare(stores, lambda store, n: asyncio.run(_commit(store, n)))
         shared.close()
     rows = [["", "files, ms", "Postgres, ms", "ratio", "goal", ""]]
@@ -63,14 +63,17 @@ def _compare(
     return found
 
 
-async def _run_tasks(store: Store, root: Path, number: int) -> float:
+def build_turns() -> list[Turn]:
+    turns = [Turn(call("execute_command", {"command": f"echo {n}"})) for n in range(3)]
+    return [*turns, Turn(call("attempt_completion", {"result": "done"}))]
+
+
+async def run_tasks(store: Store, root: Path, number: int) -> float:
     """Seconds per task."""
     work = root / f"work-{number}-{time.monotonic_ns()}"
     work.mkdir()
-    turns = [Turn(call("execute_command", {"command": f"echo {n}"})) for n in range(3)]
-    turns.append(Turn(call("attempt_completion", {"result": "done"})))
     slots = asyncio.Semaphore(AT_ONCE)
-    async with ModelServer(by_conversation(turns)) as server:
+    async with ModelServer(by_conversation(build_turns())) as server:
         options = make_options(
             workspace=work,
             home=root / "home",
