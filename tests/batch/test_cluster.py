@@ -156,6 +156,7 @@ async def test_a_stopped_worker_runs_and_writes_nothing_when_it_wakes_and_says_w
         assert sleeper.returncode == 75
         assert "This process stopped: " in why.decode()
         assert "Traceback" not in why.decode()
+        assert "did not stop in time" not in why.decode()
         assert fleet.query("select count(*) from joey.record") == records
         assert len(fleet.server.requests) == requests
         assert judge(fleet, 2, 2, interrupted=2) == []
@@ -180,6 +181,7 @@ async def test_a_worker_that_is_cut_off_for_long_ends_its_commands_and_others_co
             _, why = await worker.communicate()
         assert worker.returncode == 75
         assert "This process stopped: no contact with" in why.decode()
+        assert "did not stop in time" not in why.decode()
         (lock,) = fleet.home.glob("batch-work/*/work/*/lock")
         with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

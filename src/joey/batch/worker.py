@@ -80,13 +80,20 @@ class Worker:
         finally:
             for task in self._driving.values():
                 task.cancel()
-            if self._driving:
-                await asyncio.wait(self._driving.values(), timeout=_STOP_TIMEOUT_S)
-            # The rest is queued again when others find this worker gone.
+            await self._wait_for_items()
             if not self._is_lost:
                 await asyncio.to_thread(self._release_items)
                 await asyncio.to_thread(self._membership.release)
             log.info("worker %s: stopped", self.id)
+
+    async def _wait_for_items(self) -> None:
+        """Wait until the items have stopped. The rest is queued again when others find this worker
+        gone."""
+        if not self._driving:
+            return
+        _, running = await asyncio.wait(self._driving.values(), timeout=_STOP_TIMEOUT_S)
+        if running:
+            log.warning("worker %s: %d items did not stop in time", self.id, len(running))
 
     def _register(self) -> None:
         if self._width is None:
@@ -215,8 +222,16 @@ class Worker:
                 log.warning("item %s: %s", item_id, error)
             if self._is_lost:
                 # Others take over; this run must not look as if it had ended.
-                await asyncio.get_running_loop().create_future()
+                await self._wait_until_stopped()
             await asyncio.sleep(_MIN_STORE_RETRY_S)
+
+    async def _wait_until_stopped(self) -> None:
+        """Wait until the current task is cancelled. If it has been, but the lost lease ended its
+        work with another error, that counts."""
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+        await asyncio.get_running_loop().create_future()
 
     async def _drive_once(self, batch_id: str, item_id: str, run: int) -> str:
         """Drive an item and return its status; leave it alone if it has ended or was queued

@@ -46,6 +46,7 @@ from joey.engine.limits import (
     FailureCounter,
     RunLimits,
     ensure_run_within_budget,
+    wait_for_admission,
 )
 from joey.engine.message_expansion import expand_message
 from joey.engine.outcomes import (
@@ -60,12 +61,7 @@ from joey.engine.outcomes import (
     StoppedByUser,
 )
 from joey.engine.protocol import prepare_model
-from joey.engine.request import (
-    build_model_request,
-    fit_context,
-    request_reply_with_retry,
-    wait_for_admission,
-)
+from joey.engine.request import build_model_request, fit_context, request_reply_with_retry
 from joey.engine.run_start import (
     RunStart,
     build_first_content,

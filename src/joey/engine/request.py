@@ -49,6 +49,7 @@ from joey.engine.limits import (
     RetryBudget,
     ensure_run_within_budget,
     start_retry_budget,
+    wait_for_admission,
     wait_with_countdown,
 )
 from joey.engine.outcomes import CommittedReply, RunStopped
@@ -119,13 +120,6 @@ async def request_reply_with_retry(
         protocol = task.provider.api_protocol
         task.publish(ev.RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))
         request = build_model_request(task)
-
-
-async def wait_for_admission(task: Task) -> None:
-    """Wait until the request may be sent. Called before the request is recorded as started, so that
-    one that is never sent does not count."""
-    if (gate := task.runtime.request_gate) is not None:
-        await gate.admit(task.provider.address)
 
 
 def build_model_request(task: Task) -> ModelRequest:
