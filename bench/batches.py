@@ -114,7 +114,7 @@ def _measure_idle_worker(out: Path) -> float:
         before, began = sum(process.cpu_times()[:2]), time.perf_counter()
         time.sleep(IDLE_S)
         cpu_s = sum(process.cpu_times()[:2]) - before
-        return 100 * cpu_s / (time.perf_counter() - began)
+        return 100.0 * float(cpu_s) / (time.perf_counter() - began)
 
 
 def _run_joey(root: Path, *arguments: str) -> None:
