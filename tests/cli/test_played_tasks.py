@@ -438,6 +438,17 @@ async def test_a_refusal_without_a_user_is_one_the_model_can_follow(joey: Joey) 
     assert "user did not" not in result
 
 
+async def test_a_refusal_names_the_protected_file_to_model_and_user(joey: Joey) -> None:
+    patch = "".join(f"*** Add File: {name}\n+x\n" for name in ("a", "b", "c", "AGENTS.md"))
+    patch = f"*** Begin Patch\n{patch}*** End Patch"
+    async with ModelServer([reply(call("apply_patch", {"patch": patch})), DONE]) as server:
+        done = await joey.run("-p", "-y", "--no-sandbox", *reach(server.url), "do it")
+    (result,) = list_results(server.requests[1])
+    assert " Protected: AGENTS.md. " in result
+    assert "another way" not in result
+    assert "1 more (protected: AGENTS.md)" in done.err
+
+
 async def test_the_sandbox_is_explained_once_in_a_task(sandboxed: Joey) -> None:
     fail = "echo 'curl: (6) Could not resolve host: a.org'; exit 6"
     played = await play(

@@ -95,7 +95,9 @@ async def authorize_call(
     if answer.approves:
         return ApprovedCall(tool, prepared, context, answer)
     return RejectedCall(
-        answer, policy.find_missing_boundary_settings(prepared.claims, task.settings, read)
+        answer,
+        policy.find_missing_boundary_settings(prepared.claims, task.settings, read),
+        policy.list_protected_subjects(reasons),
     )
 
 

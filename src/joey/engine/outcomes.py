@@ -109,6 +109,8 @@ class RejectedCall(Struct, frozen=True):
     answer: Answer
     required_settings: tuple[BoundarySetting, ...] = ()
     """The settings that would allow it, where it lies beyond the boundary of the run."""
+    protected_paths: tuple[str, ...] = ()
+    """The protected files because of which it needed approval."""
 
 
 class RepeatedCallError(ToolError):

@@ -462,7 +462,9 @@ def reject_call(task: Task, row_call: RowCall, rejected: RejectedCall) -> None:
     if answer.is_by_user or answer.text:
         text = messages_to_model.render_denial(answer.text, len(answer.images))
     else:
-        text = messages_to_model.render_unattended_denial(rejected.required_settings)
+        text = messages_to_model.render_unattended_denial(
+            rejected.required_settings, rejected.protected_paths
+        )
     finish_call(task, row_call, Outcome(text, images=answer.images))
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.policy import Allow, BoundarySetting
+from joey.core.permissions.policy import Allow, BoundarySetting, list_protected_subjects
 from joey.core.permissions.programs import is_read_only
 from joey.core.permissions.reasons import ReasonKind
 from joey.core.permissions.shell import Words, parse_plain_commands
 from joey.core.settings import Settings
+from joey.core.text import sanitize
 from joey.core.tool_calls import COMMAND_TOOL_NAME
 from joey.presentation.tool_calls import describe_call
 
@@ -29,7 +30,7 @@ def describe_refusals(
     refused: Sequence[AskOpened], settings: Settings, *, yes: bool = False
 ) -> list[str]:
     """Describe refusals for the user; `yes`: everything was allowed, as far as a flag can."""
-    calls = (describe_call(ask) for ask in refused)
+    calls = (_describe_refused_call(ask) for ask in refused)
     lines = ["joey: not done, because no user was there to allow it:"]
     lines += (f"  {call}" for call in dict.fromkeys(calls))
     if yes:
@@ -39,6 +40,11 @@ def describe_refusals(
     if flags := " ".join(suggest_flags(refused, settings)):
         advice = f"{flags} would have allowed {_describe_coverage(refused, settings)}; {advice}"
     return [*lines, f"joey: {advice}"]
+
+
+def _describe_refused_call(ask: AskOpened) -> str:
+    protected = ", ".join(sanitize(path) for path in list_protected_subjects(ask.reasons))
+    return f"{describe_call(ask)} (protected: {protected})" if protected else describe_call(ask)
 
 
 def _explain_refusal_despite_yes(refused: Sequence[AskOpened]) -> str:

@@ -129,6 +129,12 @@ def decide(
     return Allow(", ".join(dict.fromkeys(rules)))
 
 
+def list_protected_subjects(reasons: Iterable[Reason]) -> tuple[str, ...]:
+    """List the protected files because of which a call needs approval."""
+    setting = BoundarySetting.WRITE_PROTECTED
+    return tuple(dict.fromkeys(each.subject for each in reasons if each.setting == setting))
+
+
 def find_missing_boundary_settings(
     claims: Sequence[Claim], settings: Settings, grammar: GrammarParser | None = None
 ) -> tuple[BoundarySetting, ...]:

@@ -151,12 +151,21 @@ COMPLETION_PRESENTED_TEXT = "The result was presented and the run ended."
 """The same without a user."""
 
 
-def render_unattended_denial(missing_settings: Sequence[BoundarySetting] = ()) -> str:
+def render_unattended_denial(
+    missing_settings: Sequence[BoundarySetting] = (), protected_paths: Sequence[str] = ()
+) -> str:
     """Render the result of a call that needs a user, in a run without one."""
-    denial = (
-        "This call was not carried out: it needs approval, and in this run nobody can give it. Do"
-        " not repeat it; reach the goal in another way, or finish and say what is left to do."
-    )
+    denial = "This call was not carried out: it needs approval, and in this run nobody can give it."
+    if protected_paths:
+        denial += (
+            f" Protected: {', '.join(protected_paths)}. Do not change this with a command either;"
+            " make the other changes without it, and say in the result what is left to do."
+        )
+    else:
+        denial += (
+            " Do not repeat it; reach the goal in another way, or finish and say what is left to"
+            " do."
+        )
     options = " and ".join(
         f"the setting {setting}"
         if setting is BoundarySetting.WRITE_PROTECTED
