@@ -41,6 +41,14 @@ def test_five_short_lines_stay_because_the_note_would_be_longer() -> None:
     assert collapse_repeated_lines("abc\n" * 5) == "abc\n" * 5
 
 
+def test_two_equal_lines_stay_however_long_they_are() -> None:
+    line = "a line that is longer than the note about its repetition would be\n"
+    assert collapse_repeated_lines(line * 2) == line * 2
+    assert collapse_repeated_lines(line * 3) == (
+        f"{line}<previous line repeated 2 additional times>\n"
+    )
+
+
 @given(st.lists(st.sampled_from(["", "a", "a longer line of text", "b"]), max_size=60))
 def test_counting_repeats_never_makes_a_text_longer(lines: list[str]) -> None:
     text = "\n".join(lines)

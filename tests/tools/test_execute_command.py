@@ -421,3 +421,8 @@ async def test_reading_a_hidden_file_is_claimed_so_that_it_can_be_refused(
     hidden = [claim.path for claim in prepared.claims if claim.access is Access.READ]
     assert bool(hidden) is refused
     assert all(place is not None and place.is_ignored for place in hidden)
+
+
+def test_a_result_names_only_the_first_line_of_its_command() -> None:
+    label = ExecuteCommand().describe_call({"command": "python3 - <<'EOF'\nprint(1)\nEOF"})
+    assert label == "[execute_command for 'python3 - <<'EOF'…']"

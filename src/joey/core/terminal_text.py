@@ -33,13 +33,13 @@ def render_terminal_output(text: str) -> str:
 
 
 def collapse_repeated_lines(text: str) -> str:
-    """Collapse runs of equal lines into one and a note, if that is shorter."""
+    """Collapse runs of three and more equal lines into one and a note, if that is shorter."""
     collapsed: list[str] = []
     for line, run in groupby(text.split("\n")):
         repeats = sum(1 for _ in run) - 1
         note = f"<previous line repeated {repeats} additional times>"
         collapsed.append(line)
-        if len(note) + 1 < repeats * (len(line) + 1):
+        if repeats > 1 and len(note) + 1 < repeats * (len(line) + 1):
             collapsed.append(note)
         else:
             collapsed.extend([line] * repeats)

@@ -214,7 +214,7 @@ class Tool(ABC, Generic[ParamsT, PreparedT]):
         """Describe the call in the result of the XML protocol: `[read_file for 'a.py']`."""
         for key in ("path", "file_path", "question", "query", "action", "task", "command"):
             if isinstance(value := arguments.get(key), str):
-                return f"[{self.name} for '{value}']"
+                return f"[{self.name} for '{_shorten(value)}']"
         return f"[{self.name}]"
 
     @property
@@ -266,6 +266,12 @@ class ExternalTool(Tool[ExternalCall, PreparedT]):
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         return f"[{self.name}]"
+
+
+def _shorten(text: str) -> str:
+    """Shorten text that the model has written itself to its first line."""
+    line = text.partition("\n")[0][:_MAX_DESCRIPTION_CHARS]
+    return line if line == text else f"{line}…"
 
 
 class PathParams(Struct, frozen=True):
@@ -324,6 +330,7 @@ class LookupTool(Tool[PathParamsT, PreparedLookup]):
         )
 
 
+_MAX_DESCRIPTION_CHARS = 120
 _GLOB_CHARACTERS = frozenset("*?[]{}!\\,")
 _MAX_SUGGESTED_PATHS = 3
 _MAX_COMPARED_NAMES = 1000

@@ -156,7 +156,7 @@ class ReadFile(Tool[ReadRequest, PreparedRead]):
 
     def describe_call(self, arguments: dict[str, Any]) -> str:
         try:
-            paths = [wanted.path for wanted in self.parse(arguments).files]
+            paths = [*dict.fromkeys(wanted.path for wanted in self.parse(arguments).files)]
         except ArgumentError:
             return f"[{self.name}]"
         if len(paths) <= 3:
