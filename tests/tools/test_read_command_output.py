@@ -209,6 +209,19 @@ async def test_a_search_shows_what_fits_and_counts_the_rest(tmp_path: Path) -> N
     assert text.count("| match") == 10
 
 
+async def test_a_search_names_the_offset_of_the_first_match_that_did_not_fit(
+    tmp_path: Path,
+) -> None:
+    keep(tmp_path, b"match\n" * 13 + b"none\n")
+    first = get_text(await read(tmp_path, search="match", limit=60))
+    assert first.endswith("\n[3 more; continue with offset 60.]")
+    rest = get_text(await read(tmp_path, search="match", limit=60, offset=60))
+    assert "Total matches: 13 | Showing 11 to 13\n" in rest
+    assert rest.endswith("   13 | match")
+    none = get_text(await read(tmp_path, search="match", offset=80))
+    assert none.endswith("No line matches from byte 80 on.")
+
+
 async def test_a_first_match_longer_than_the_limit_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abc" * 1000 + b"\nabc\n")
@@ -308,6 +321,19 @@ async def test_processes_that_a_command_left_are_waited_for_too(
     waiting = asyncio.create_task(control(background, wait=60))
     await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
     assert "New output:\nlate\n" in (await waiting).text
+
+
+async def test_stopping_what_a_command_left_tells_its_exit_code_as_an_earlier_one(
+    background: ToolContext,
+) -> None:
+    await start(background, "sleep 600 & exit 7")
+    (left,) = background.terminal.background_commands
+    await left.wait(60)
+    stopped = await control(background, stop=True)
+    assert stopped.text.startswith(
+        "The processes that the command left in the background were stopped. Before that:"
+        " Exit code: 7\n"
+    )
 
 
 @pytest.mark.requirement("tool:read_command_output:success:stop")

@@ -89,6 +89,10 @@ class LineMatches(Struct, frozen=True):
     match_count: int
     lines: tuple[tuple[int, str], ...]
     """The first matches, by line number, within the limit that was asked for."""
+    skipped_count: int = 0
+    """Matches before the offset that was asked for."""
+    next_offset: int | None = None
+    """Where the first match begins that was left out at the end."""
 
 
 class Search(Protocol):
@@ -103,10 +107,12 @@ class Search(Protocol):
         """Find files anywhere below a directory, by the patterns of `grep`; none that git ignores.
         Raises ToolError if the directory or the pattern is invalid."""
 
-    async def search_lines(self, path: Path, regex: str, limit: int) -> LineMatches:
+    async def search_lines(
+        self, path: Path, regex: str, limit: int, offset: int = 0
+    ) -> LineMatches:
         """Search joey's own file `path` for matching lines, ignoring case; at most `limit` bytes of
-        them. An invalid expression is searched for literally. Raises ToolError if it takes too
-        long."""
+        those that begin at byte `offset` or later. An invalid expression is searched for literally.
+        Raises ToolError if it takes too long."""
 
 
 class Environment(Protocol):

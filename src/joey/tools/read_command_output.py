@@ -94,9 +94,10 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
         if running is None:
             return await super().run_prepared(prepared, ctx, answer)
         if prepared.stops:
-            was_running = running.is_running
+            was_running, shell_exit = running.is_running, running.exit
             await running.kill()
-            return _build_control_outcome(running, "stopped" if was_running else "ended")
+            state = "left" if shell_exit is not None else "stopped"
+            return _build_control_outcome(running, state if was_running else "ended")
         await running.wait_for_processes(prepared.wait_s)
         return _build_control_outcome(running, "running" if running.is_running else "ended")
 
@@ -113,8 +114,8 @@ class ReadCommandOutput(Tool[ReadCommandOutputParams, PreparedOutputRead]):
             raise ToolError(f"Error: limit must be a positive number of bytes, not {params.limit}.")
         limit = min(params.limit or DEFAULT_LIMIT_BYTES, MAX_LIMIT_BYTES)
         if params.search:
-            found = await ctx.search.search_lines(path, params.search, limit)
-            return _render_search(path, size, params.search, found)
+            found = await ctx.search.search_lines(path, params.search, limit, offset)
+            return _render_search(path, size, params.search, found, offset)
         return await asyncio.to_thread(_read_range, path, size, offset, limit)
 
 
@@ -144,6 +145,11 @@ def _build_control_outcome(running: RunningCommand, state: str) -> Outcome:
         return Outcome(text, ending=CallEnding.RUNNING)
     assert running.exit is not None
     running.is_end_recorded = True
+    if state == "left":
+        return Outcome(
+            "The processes that the command left in the background were stopped. Before that:"
+            f" {format_exit_status(running.exit)}\n{shown}"
+        )
     if state == "stopped":
         end = running.exit
         status = f"exit code {end.exit_code}" if end.signal is None else f"signal {end.signal}"
@@ -200,15 +206,25 @@ def _count_newlines(file: BinaryIO, stop: int) -> int:
     return count
 
 
-def _render_search(path: Path, size: int, pattern: str, found: LineMatches) -> PreparedOutputRead:
+def _render_search(
+    path: Path, size: int, pattern: str, found: LineMatches, offset: int
+) -> PreparedOutputRead:
     header = f'[Command Output: {path.name}] (search: "{pattern}")'
     total = f"Total size: {format_size(size, ' bytes')}"
     if found.lines:
         shown = "\n".join(f"{number:>5} | {line}" for number, line in found.lines)
-        counts = f"Total matches: {found.match_count} | Showing first {len(found.lines)}"
+        first = found.skipped_count
+        numbers = f"{first + 1} to {first + len(found.lines)}" if first else len(found.lines)
+        counts = (
+            f"Total matches: {found.match_count} | Showing {'' if first else 'first '}{numbers}"
+        )
         text = f"{header}\n{counts}\n{shown}"
+        if found.next_offset is not None:
+            left = found.match_count - first - len(found.lines)
+            text += f"\n[{left} more; continue with offset {found.next_offset}.]"
     else:
-        text = f"{header}\n{total}\nNo line matches."
+        where = f" from byte {offset} on" if offset else ""
+        text = f"{header}\n{total}\nNo line matches{where}."
     row = {
         "tool": "readCommandOutput",
         "readStart": 0,

@@ -80,14 +80,16 @@ async def iter_records(
         await process.end()
 
 
-async def search_lines(path: Path, regex: str, limit: int) -> LineMatches:
+async def search_lines(path: Path, regex: str, limit: int, offset: int = 0) -> LineMatches:
     """Search for matching lines, ignoring case; see the port `Search`."""
     try:
         async with asyncio.timeout(_LINE_SEARCH_TIMEOUT_S):
             try:
-                return await _search_lines(path, ("--engine=auto", f"--regexp={regex}"), limit)
+                arguments = ("--engine=auto", f"--regexp={regex}")
+                return await _search_lines(path, arguments, limit, offset)
             except InvalidRegexError:
-                return await _search_lines(path, ("--fixed-strings", f"--regexp={regex}"), limit)
+                arguments = ("--fixed-strings", f"--regexp={regex}")
+                return await _search_lines(path, arguments, limit, offset)
     except TimeoutError as error:
         raise ToolError(
             f'Error: the search for "{regex}" took longer than {_LINE_SEARCH_TIMEOUT_S} s and'
@@ -97,25 +99,36 @@ async def search_lines(path: Path, regex: str, limit: int) -> LineMatches:
         raise ToolError(f'Error: the search for "{regex}" failed: {error}') from error
 
 
-async def _search_lines(path: Path, arguments: Sequence[str], limit: int) -> LineMatches:
+async def _search_lines(
+    path: Path, arguments: Sequence[str], limit: int, first_offset: int
+) -> LineMatches:
     """Search lines. ripgrep only reports offsets, because lines may be of any length."""
     places = ("--line-number", "--column", "--byte-offset", "--max-columns=1", "--no-filename")
     options = ("--messages", "--no-ignore", "--text", "--encoding=none", "--crlf", "--ignore-case")
     shown: list[tuple[int, str]] = []
-    count, room = 0, limit
+    count, skipped, room = 0, 0, limit
+    next_offset: int | None = None
     with path.open("rb") as file:
         async with aclosing(iter_records([*places, *options, *arguments], path, b"\n")) as records:
             async for record in records:
                 count += 1
-                if room <= 0:
+                if next_offset is not None:
                     continue
                 number, column, offset, _ = record.split(b":", 3)
+                if int(offset) < first_offset:
+                    skipped += 1
+                    continue
+                if room <= 0:
+                    next_offset = int(offset)
+                    continue
                 file.seek(int(offset) + (int(column) - 1) // _MAX_LINE_BYTES * _MAX_LINE_BYTES)
                 line = file.readline(_MAX_LINE_BYTES).rstrip(b"\r\n")
                 if len(line) < room or not shown:
                     shown.append((int(number), line[:room].decode(errors="replace")))
+                else:
+                    next_offset = int(offset)
                 room = room - len(line) - 1 if len(line) < room else 0
-    return LineMatches(count, tuple(shown))
+    return LineMatches(count, tuple(shown), skipped, next_offset)
 
 
 def build_command(arguments: Sequence[str]) -> list[str]:

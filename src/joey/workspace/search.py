@@ -181,8 +181,10 @@ class LocalSearch:
                         break
         return found
 
-    async def search_lines(self, path: Path, regex: str, limit: int) -> LineMatches:
-        return await search_lines(path, regex, limit)
+    async def search_lines(
+        self, path: Path, regex: str, limit: int, offset: int = 0
+    ) -> LineMatches:
+        return await search_lines(path, regex, limit, offset)
 
     async def _check_searchable(self, path: ResolvedPath) -> FileStat:
         """Check that a path can be searched. Raises ToolError if it is neither a file nor a

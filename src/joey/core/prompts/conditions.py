@@ -14,6 +14,10 @@ from joey.core.permissions.policy import SandboxStatus
 from joey.core.settings import Settings
 
 _MAX_COMMANDS = 12
+_SEPARATE_PROCESSES = (
+    " Each sees only its own processes: `kill` and `ps` do not reach those of an earlier command;"
+    " read_command_output stops them."
+)
 
 
 class WorkingConditions(Struct, frozen=True):
@@ -53,7 +57,7 @@ def render_sandbox(conditions: WorkingConditions) -> str:
         f" 🛡️, .git/hooks or .git/config) and $TMPDIR, and {network}. Outside the workspace they"
         " see nothing of /tmp but their own files, and nothing of the home directory but installed"
         " tools."
-    )
+    ) + (_SEPARATE_PROCESSES if conditions.sandbox == "full" else "")
 
 
 def render_approvals(conditions: WorkingConditions) -> str:
@@ -68,7 +72,11 @@ def render_approvals(conditions: WorkingConditions) -> str:
     else:
         return f"Every call {rest}."
     if settings.always_allow_write and not settings.always_allow_write_protected:
-        text += f" Changing files that listings mark with 🛡️ {rest}."
+        text += (
+            f" Changing files that listings mark with 🛡️ {rest}; so is creating such files:"
+            " AGENTS.md, .github, .vscode, .gitattributes, .npmrc and other settings of agents, CI,"
+            " editors, git and package managers."
+        )
     return text
 
 

@@ -132,7 +132,9 @@ def report_environment(
         mode=mode,
         terminals=terminals,
         todos=todos,
-        todo_age=0 if known is None or reports_todos else known.todo_age + 1,
+        todo_age=0
+        if known is None or reports_todos or todos != known.todos
+        else known.todo_age + 1,
         git_status=environment.git_status,
     )
     if not running and any(sections):
@@ -151,8 +153,9 @@ def _has_cost_moved(before: float | None, now: float | None) -> bool:
 
 
 def _are_todos_due(todos: tuple[Todo, ...], known: ReportedEnvironment) -> bool:
+    """Whether to repeat the list. A change is none: the model has just written it."""
     is_open = any(todo.status != "completed" for todo in todos)
-    return todos != known.todos or (is_open and known.todo_age + 1 >= _MAX_TODO_AGE)
+    return is_open and todos == known.todos and known.todo_age + 1 >= _MAX_TODO_AGE
 
 
 def strip_environment_details(blocks: Iterable[BlockT]) -> tuple[BlockT, ...]:
