@@ -428,7 +428,7 @@ async def test_surroundings_come_last_with_every_message_and_files_only_with_the
 ) -> None:
     (engine_harness.root / "seen.txt").write_text("x")
     task = await engine_harness.start(
-        Turn(call("update_todo_list", {"todos": "[ ] a"})),
+        Turn(call("switch_mode", {"mode_slug": "ask"})),
         finish(),
         settings=ALLOW_ALL,
         policy=Unattended(),
