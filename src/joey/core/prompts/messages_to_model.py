@@ -162,10 +162,7 @@ def render_unattended_denial(
             " make the other changes without it, and say in the result what is left to do."
         )
     else:
-        denial += (
-            " Do not repeat it; reach the goal in another way, or finish and say what is left to"
-            " do."
-        )
+        denial += " Do not repeat it; reach the goal in another way, or say what is left to do."
     options = " and ".join(
         f"the setting {setting}"
         if setting is BoundarySetting.WRITE_PROTECTED
