@@ -245,7 +245,7 @@ def test_script_of_a_session_without_bodies_is_refused(tmp_path: Path) -> None:
     recordings = open_recordings(tmp_path / "book.sqlite", [{"request": b"no json"}])
     with pytest.raises(UserError, match="no request to a model"):
         build_script(recordings, 0)
-    with pytest.raises(UserError, match="there is no session 9"):
+    with pytest.raises(UserError, match="session 9 does not exist"):
         build_fixture(recordings, 9)
 
 

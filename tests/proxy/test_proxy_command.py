@@ -161,7 +161,7 @@ async def test_sessions_are_forgotten_for_good(tmp_path: Path) -> None:
         sessions = json.loads((await run_joey("proxy", "list", "--all", "--json", *flag)).stdout)
         assert len(sessions) == 2
         unknown = await run_joey("proxy", "forget", "77", *flag)
-        assert (unknown.code, unknown.stderr.count("there is no session 77")) == (1, 1)
+        assert (unknown.code, unknown.stderr.count("session 77 does not exist")) == (1, 1)
         assert (await run_joey("proxy", "forget", "x", *flag)).code == 1
         ended = await run_joey("proxy", "forget", str(sessions[0]["id"]), *flag)
         assert ended.stdout == "1 request removed\n"

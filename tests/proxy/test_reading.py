@@ -135,10 +135,10 @@ async def test_the_json_of_each_command_has_the_documented_keys(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("show", "7"), "there is no session 7; joey proxy list --all lists them"),
+        (("show", "7"), "session 7 does not exist; joey proxy list --all lists all sessions"),
         (("show", "1.9"), "session 1 has no request 9; joey proxy show 1 lists them"),
         (("diff", "1"), "name one of its requests, such as 1.1"),
-        (("diff", "x"), "'x' is not a session (3) or a request of one (3.2)"),
+        (("diff", "x"), "'x' is not a session (such as 3) or a request (such as 3.2)"),
         (("export", "1.2"), "1.2 is one request; name its session: 1"),
         (("export", "1", "--as", "roo"), "name it with -o DIR"),
         (("serve", "no-such-file"), "there is no file no-such-file"),

@@ -24,7 +24,7 @@ class AttemptUsage(Struct, frozen=True):
     turns: int = 0
     requests: int = 0
     resumed: int = 0
-    """How often the task went on after it had been cut off."""
+    """How often the task was resumed after an interruption."""
     tokens: TokenCounts = TokenCounts()
     cost: float = 0.0
     refused: tuple[RefusedCall, ...] = ()

@@ -58,7 +58,7 @@ COMPLETED_CODE, ANSWERED_CODE, CHECK_CODE = "completed", "answered", "check"
 REFUSED_CODE, CONFIGURATION_CODE, WORKSPACE_CODE = "needs_person", "configuration", "workspace"
 DIED_CODE = "died"
 _WORKSPACE_LOST_TEXT = (
-    "The attempt began on another host, whose files are not available here. The item starts again."
+    "The attempt began on another host, whose files are not available here. The item will restart."
 )
 
 
@@ -91,7 +91,7 @@ class AttemptRunner:
         except StoreError:
             raise
         except OSError as error:
-            raise build_storage_error("could not drive an item", self._store.out.root, error) from (
+            raise build_storage_error("could not run an item", self._store.out.root, error) from (
                 error
             )
         except UserError as error:

@@ -93,7 +93,9 @@ def open_output_store(
     root = work or resolve_joey_home(os.environ) / _WORK_DIRECTORY
     if create and url is not None and not out.reference.exists():
         if out.database.exists():
-            raise ConfigError(f"{out.root} has a batch without --store. Use another directory.")
+            raise ConfigError(
+                f"{out.root} holds a batch that was created without --store. Use another directory."
+            )
         _prepare(url, out, root)  # an address that cannot be used is not written down
         _write_reference(out, url)
         create = False

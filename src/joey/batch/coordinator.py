@@ -48,7 +48,7 @@ class Snapshot(Struct, frozen=True):
     cost: float
     running: tuple[str, ...]
     ended: tuple[ResultLine, ...]
-    """Lines that were written since the snapshot before."""
+    """Lines written since the previous snapshot."""
 
     @property
     def is_over(self) -> bool:
@@ -70,7 +70,7 @@ class Coordinator:
         self._lock: int | None = None
         self._processes: list[Process] = []
         self._adopted: set[int] = set()
-        """Processes that a coordinator before this one started."""
+        """Processes started by an earlier coordinator."""
         self._ready: set[int] = set()
         self._fruitless_starts = 0
         self._line_count = 0
@@ -150,8 +150,8 @@ class Coordinator:
             self._count_end(process)
         if self._fruitless_starts >= _MAX_FRUITLESS_STARTS:
             raise WorkersFailError(
-                "Workers exit as soon as they are started:"
-                f" {_read_last_line(self._log_file)} (see {self._log_file})"
+                f"Workers exit immediately: {_read_last_line(self._log_file)} "
+                f"(see {self._log_file})"
             )
         adopted = {worker.pid for worker in here if worker.pid in self._adopted}
         for _ in range(self._wanted - len(adopted) - len(self._processes)):

@@ -28,7 +28,7 @@ _CONNECTION_OPTIONS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""A server that is cut off is noticed after about 11 seconds, as by the store of tasks."""
+"""An unreachable server is noticed after about 11 seconds, as in the task store."""
 
 
 @contextmanager
@@ -69,8 +69,8 @@ def _open_postgres(url: str) -> sa.Engine:
         address = sa.make_url(url).set(drivername="postgresql+psycopg")
     except (sa.exc.ArgumentError, ValueError) as error:
         raise ConfigError(
-            f"{strip_url_password(url)} is not the address of a database:"
-            " use postgresql://USER@HOST:PORT/DATABASE."
+            f"{strip_url_password(url)} is not a database address: use "
+            f"postgresql://USER@HOST:PORT/DATABASE."
         ) from error
     engine = sa.create_engine(
         address,

@@ -50,9 +50,9 @@ class Batch:
     def __init__(self, store: BatchStore, queued: QueuedList, coordinator: Coordinator) -> None:
         self.id = queued.batch_id
         self.missing = queued.missing
-        """Items of earlier lists that this one does not have; their results are kept."""
+        """Items of earlier lists that are missing from this one; their results are kept."""
         self.changed = queued.changed
-        """Items that differ from those of the earlier list, which count."""
+        """Items that differ from the earlier list, whose version is used."""
         self._store, self._queued, self._coordinator = store, queued, coordinator
         self._events: list[BatchEvent] = []
         self._has_news = asyncio.Event()

@@ -17,7 +17,7 @@ from joey.errors import TaskLostError
 
 _MAX_POLL_S = 0.5
 _DEFAULT_RATE_LIMIT_S = 15.0
-"""Where a service does not say how long."""
+"""The wait if the service does not give one."""
 T = TypeVar("T")
 
 
@@ -45,9 +45,9 @@ class ItemGate:
     def __init__(self, tables: Tables, row: ItemRow) -> None:
         self._tables, self._row = tables, row
         self.read_cost: Callable[[], float] | None = None
-        """What the attempt has cost so far, its subtasks included."""
+        """Cost of the attempt so far, including subtasks."""
         self.stopped: asyncio.Future[StopReason] = asyncio.get_running_loop().create_future()
-        """Why the item must stop, once it must."""
+        """Why the item must stop; empty while it may run."""
 
     async def find_stop(self) -> StopReason | None:
         """Return why the item must not start, if so."""

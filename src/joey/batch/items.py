@@ -56,9 +56,9 @@ class Item(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
     check: str | None = None
     limits: Limits = Limits()
     priority: int = 0
-    """The smaller, the earlier."""
+    """Items with smaller numbers run first."""
     data: dict[str, Any] = field(default_factory=dict)
-    """All other fields of the list, for templates."""
+    """All other fields of the list entry, for templates."""
 
     @property
     def digest(self) -> str:
@@ -90,7 +90,7 @@ class Selection(Struct, frozen=True, kw_only=True):
         try:
             pattern = None if self.pattern is None else re.compile(self.pattern)
         except re.error as error:
-            raise ListError(f"--filter {self.pattern!r} is not a pattern: {error}") from error
+            raise ListError(f"--filter {self.pattern!r} is not a valid pattern: {error}") from error
         kept = [item for item in items if pattern is None or pattern.search(item.id)]
         if not kept:
             raise ListError(f"--filter {self.pattern!r} matches the id of no item.")

@@ -217,7 +217,7 @@ class _Need(Enum):
 
     NOTHING = auto()
     RUN = auto()
-    """In the attempt that it is in."""
+    """In its current attempt."""
     NEXT_ATTEMPT = auto()
 
 

@@ -68,7 +68,7 @@ class LocalMembership:
     def register(self, width: int) -> None:
         make_private_directory(self._store.out.workers)
         self._lock = try_lock_file(self._store.out.workers / self.id)
-        assert self._lock is not None, "the id of a worker is its own"
+        assert self._lock is not None, "a worker's id must be unique"
         self._store.tables.change(
             """insert into joey.worker (id, host, pid, width, version)
                values (:id, :host, :pid, :width, :version)""",

@@ -49,7 +49,7 @@ class Order(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tru
     mode: str | None = None
     protocol: str | None = None
     schema: dict[str, Any] | None = None
-    """A JSON schema that results must fit."""
+    """A JSON schema that results must match."""
     yes: bool = False
     require_approval: bool = False
     allow: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Ceiling(Struct, frozen=True):
     """The most that a worker grants to an order: everything, or what these settings grant."""
 
     settings: Settings | None = None
-    """None: everything, no sandbox included."""
+    """None allows everything, including running without a sandbox."""
 
     def apply(self, options: ResolvedTaskOptions) -> ResolvedTaskOptions:
         if self.settings is None:
@@ -102,8 +102,9 @@ class Ceiling(Struct, frozen=True):
         """Raises ConfigError if the order has an address that the worker's key would be sent to."""
         if self.settings is not None and order.base_url is not None:
             raise ConfigError(
-                f"The order names the address {order.base_url}, and this worker sends its keys only"
-                " to addresses of its own profiles. Use a profile, or start it with --may all."
+                f"The item names the address {order.base_url}, but this worker sends its keys "
+                f"only to addresses in its own profiles. Use a profile, or start the worker with "
+                f"--may all."
             )
 
 
@@ -115,8 +116,8 @@ def _check_directory(directory: Path) -> None:
         check_stored_workspace(directory, home, env)
     except WorkspaceError as error:
         raise ConfigError(
-            f"This worker does not work in {directory}: keys and start-up files of its user may be"
-            " there. If that is intended, start it with --may all."
+            f"This worker refuses to work in {directory}, which may hold the user's keys and "
+            f"start-up files. To allow it, start the worker with --may all."
         ) from error
 
 

@@ -17,7 +17,7 @@ from joey.batch.tables import BatchOptions, ItemRow
 
 RETRY_MARK, ANEW_MARK, CANCEL_MARK = "retry", "anew", "cancel"
 WORKSPACE_LOST_CODE = "workspace_lost"
-"""The attempt began on another host, whose files are not here."""
+"""The attempt began on another host, whose files are not available here."""
 _RANKED_PLACES = 20_000
 """Times the highest priority of an item: within the range of the queue's priorities."""
 _WHERE = "where batch_id = :batch and id = :id"

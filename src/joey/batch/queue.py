@@ -30,7 +30,7 @@ BUSY_POLL_INTERVAL_S = 0.1
 IDLE_POLL_INTERVAL_S = 1.0
 
 ItemRunner = Callable[[str, str, int], Awaitable[str]]
-"""Drives an item (batch, id, run) to its end, and returns its status."""
+"""Runs an item (batch, id, run) to completion and returns its status."""
 
 
 def _refuse_pickle(serialized_data: str) -> Any:
@@ -65,9 +65,7 @@ def migrate_queue(engine: sa.Engine) -> None:
     try:
         run_dbos_database_migrations(system_database_url=url)
     except Exception as error:  # its command line exits like this after printing the reason
-        raise StoreError(
-            "The tables of the queue cannot be created; the reason is above."
-        ) from error
+        raise StoreError("The queue tables cannot be created; see the error above.") from error
 
 
 class QueueClient:

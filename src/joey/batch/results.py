@@ -43,7 +43,7 @@ class ItemStatus(StrEnum):
 
 
 CONTINUED_STATUSES = frozenset({ItemStatus.CANCELLED, ItemStatus.BUDGET})
-"""An item that stopped like this goes on in the same attempt."""
+"""An item that stopped like this resumes in the same attempt."""
 ENDED_STATUSES = (
     *(ItemStatus.DONE, ItemStatus.FAILED, ItemStatus.LIMIT),
     *(ItemStatus.ERROR, ItemStatus.CANCELLED, ItemStatus.BUDGET),
@@ -52,7 +52,7 @@ ENDED_STATUSES = (
 
 class TokenCounts(Struct, frozen=True, rename="camel"):
     input: int = msgspec.field(default=0, name="in")
-    """Without cached ones."""
+    """Without cached tokens."""
     output: int = msgspec.field(default=0, name="out")
     cache_reads: int = 0
     cache_writes: int = 0
@@ -127,7 +127,7 @@ class ResultsFile:
         self._offset = 0
         self._lock = threading.RLock()
         self.lines: list[ResultLine] = []
-        """All of them, as of the latest `refresh`."""
+        """All results as of the latest `refresh`."""
         self.latest: dict[str, ResultLine] = {}
 
     def refresh(self) -> None:

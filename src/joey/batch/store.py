@@ -72,11 +72,11 @@ class BatchStore:
         self.results = results
         self.tasks = tasks
         self.locator, self.work = str(out.root), ""
-        """How another process opens this store: `open_located_store`."""
+        """The location from which another process opens this store with `open_located_store`."""
         self.environment: dict[str, str] = {}
-        """Variables that it needs for that."""
+        """Environment variables that process needs."""
         self.shared_tasks: SharedStore | None = None
-        """The tasks, if other hosts use them too."""
+        """The task store, if other hosts share it."""
         self._batch_id = batch_id
 
     @property
@@ -137,7 +137,7 @@ def open_batch_store(
             raise ConfigError(f"{paths.root} cannot be used: {error.strerror}.") from error
     elif not paths.database.exists():
         raise BatchNotFoundError(
-            f"{out} is not the output directory of a batch: there is no batch.sqlite in it."
+            f"{out} is not the output directory of a batch: it has no batch.sqlite."
         )
     engine = open_database(f"sqlite:///{paths.database}")
     if create:

@@ -59,7 +59,7 @@ class BatchOptions(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     group_at_once: int | None = None
     total_cost: float | None = None
     total_seconds: float | None = None
-    """How long after the command queued its list the batch stops as if its budget were used up."""
+    """Time after queueing at which the batch stops, as if its budget were exhausted."""
 
 
 class ItemRow(Struct, frozen=True, kw_only=True):
@@ -75,18 +75,18 @@ class ItemRow(Struct, frozen=True, kw_only=True):
     status: ItemStatus
     result: str | None
     runs: int
-    """How often it was queued."""
+    """How often the item was queued."""
     deaths: int
-    """How often a process died that drove this item alone."""
+    """How often a process died while running only this item."""
     alone: int
-    """A worker died while it drove this item, so it is driven in a process of its own."""
+    """A worker died while running this item, so it now runs in a process of its own."""
     failures: int
     """Attempts of the latest run of the command that ended with an error."""
     mark: str
-    """What `retry` and `cancel` asked for."""
+    """The request made by `retry` or `cancel`."""
     listed: int
     changed: int
-    """The list has another item under this id by now."""
+    """The list now has a different item under this id."""
     worker: str | None
     cost: float
     earlier_cost: float
@@ -137,7 +137,7 @@ class Tables:
         self.throttle_end = (
             "until" if self._is_sqlite else "extract(epoch from until)::double precision"
         )
-        """SQL for the end of a rate limit, likewise."""
+        """SQL for the end of a rate limit, in seconds since 1970."""
 
     def build_instant(self, seconds: str) -> str:
         """Return SQL for a time in the format of the columns."""

@@ -60,9 +60,9 @@ class Worker:
         self._width = width
         self._runner = AttemptRunner(store, ceiling)
         self._driving: dict[str, asyncio.Task[str]] = {}
-        """By names of journals."""
+        """Keyed by the names of journals."""
         self._widened: set[str] = set()
-        """Batches whose queues know of this worker's width."""
+        """Batches whose queues have this worker's width."""
         self._loop = asyncio.get_running_loop()
         self._slots = asyncio.Semaphore(1)
         batch_id = store.find_batch_id() if store.shared_tasks and store.locator else None
@@ -75,7 +75,7 @@ class Worker:
         try:
             await asyncio.to_thread(self._membership.take_over)
             await asyncio.to_thread(self._queue.launch)
-            log.info("worker %s: ready, %d at once", self.id, self._width)
+            log.info("worker %s: ready, up to %d items at once", self.id, self._width)
             await self._watch_until_lost()
         finally:
             for task in self._driving.values():
@@ -293,7 +293,7 @@ class Worker:
 
     def _build_death_line(self, row: ItemRow, ended: str, deaths: int) -> ResultLine:
         times = "once" if deaths == 1 else f"{deaths} times"
-        text = f"The process that drove this item died {times} ({ended})."
+        text = f"The process running this item died {times} ({ended})."
         return build_line(self._store, row, AttemptOutcome(ItemStatus.ERROR, DIED_CODE, text))
 
 

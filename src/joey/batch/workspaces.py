@@ -62,7 +62,7 @@ class ItemWorkspace:
     ) -> None:
         self._root, self._item, self._kind = root, item, kind
         self._marker = f"workspace-{task_id}"
-        """Borne by programs that are started here: those of a killed worker are found by it."""
+        """Environment variable set for programs started here, to find those of a killed worker."""
         marks = f"{os.environ.get(MARKER_VARIABLE, '')}:{self._marker}".lstrip(":")
         self._marks = {MARKER_VARIABLE: marks}
         self._env = {**env, **self._marks, "GIT_TERMINAL_PROMPT": "0"}
@@ -102,7 +102,7 @@ class ItemWorkspace:
             self._start_tree = await self._snapshot()
         except OSError as error:
             if is_disk_full(error):
-                raise build_storage_error("could not make a workspace", self._root, error) from (
+                raise build_storage_error("could not create a workspace", self._root, error) from (
                     error
                 )
             raise WorkspaceFailure(
@@ -123,7 +123,7 @@ class ItemWorkspace:
     async def _create(self) -> None:
         repo, to = self._item.repo, self._own_directory
         if (self._item.ref or "").startswith("-"):  # git would read it as an option
-            raise WorkspaceFailure(f"`{self._item.ref}` is not the name of a commit or branch.")
+            raise WorkspaceFailure(f"`{self._item.ref}` is not a commit or branch.")
         if repo is None:
             make_private_directory(to)
             return
@@ -140,7 +140,7 @@ class ItemWorkspace:
                 await asyncio.to_thread(_copy_directory, repo, to, self._root.parent)
             case WorkspaceKind.DIR:
                 if not self.directory.is_dir():
-                    raise WorkspaceFailure(f"There is no directory {repo} to work in.")
+                    raise WorkspaceFailure(f"The directory {repo} does not exist.")
 
     def _exclude_output(self) -> None:
         """Exclude an output directory in the workspace (`--workspace dir`) from the patch."""
@@ -214,7 +214,7 @@ class ItemWorkspace:
         try:
             answer = await run(command, env=self._env, merge_stderr=True, timeout_s=_GIT_TIMEOUT_S)
         except ProgramTimeoutError as error:
-            raise WorkspaceFailure(f"`{' '.join(command[:4])}` took too long.") from error
+            raise WorkspaceFailure(f"`{' '.join(command[:4])}` timed out.") from error
         if answer.returncode != 0 and not accepts_failure:
             raise WorkspaceFailure(f"git failed: {_tail(answer.stdout)}")
         return answer
@@ -264,7 +264,7 @@ def _copy_directory(source: str, to: Path, output: Path) -> None:
     """Copy a directory without the batch's output directory, which may be in it."""
     directory = Path(source).expanduser()
     if not directory.is_dir():
-        raise WorkspaceFailure(f"There is no directory {source} to copy.")
+        raise WorkspaceFailure(f"The directory {source} to copy does not exist.")
 
     def find_output(parent: str, names: list[str]) -> list[str]:
         is_in = output.name in names and Path(parent).samefile(output.parent)

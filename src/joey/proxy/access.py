@@ -24,15 +24,16 @@ _TOKEN_PREFIX_RE = compile_regex(rb"/~([^/?]+)(?=[/?]|\Z)")
 
 class AccessRefusal(Enum):
     FOREIGN = auto()
-    """The request is that of a web page."""
+    """True if a web page sent the request."""
     NO_TOKEN = auto()
 
 
 class ProxyAccess(Struct, frozen=True):
     token: Token | None = None
-    """What every request must carry, in its path or a header."""
+    """The token every request must carry, in its path or a header."""
     is_remote: bool = False
-    """Clients come from other machines, by any name of this one; the token keeps pages away."""
+    """Clients may connect from other machines, under any host name; the token keeps web pages
+    out."""
 
     def check(self, head: RequestHead) -> bytes | AccessRefusal:
         """Check access; return the request's target without the token, or why the request is

@@ -29,7 +29,7 @@ from joey.proxy.reply_decoder import RecordedReply, decode_reply, decompress
 from joey.proxy.request_blocks import ModelRequestBody, decode_request, list_texts
 
 OTHER_SESSION = 0
-"""Of requests that are no conversation: lists of models, counts of tokens, unreadable ones."""
+"""Paths of requests outside conversations: model lists, token counts, unreadable requests."""
 _GROUP_SIZE = 50
 _MAX_TITLE_CHARS = 120
 _TASK_RE = compile_regex(r"<(task|user_query|user_message)>\s*(.*?)\s*</\1>", re.DOTALL)

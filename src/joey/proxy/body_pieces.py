@@ -17,7 +17,7 @@ MAX_CUT_BYTES = 16 * 1024 * 1024
 PIECE_BYTES = 1024 * 1024
 _MIN_PIECE_BYTES = 64
 _MESSAGE_DEPTH = 2
-"""Elements of arrays that are fields of the body: messages, tools, blocks of the system prompt."""
+"""Array fields of the body that are stored per element: messages, tools, system prompt blocks."""
 _TOKEN_RE = compile_regex(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 

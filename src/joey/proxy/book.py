@@ -69,7 +69,7 @@ class Book:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self.connection = connection
-        """For the statements of the analysis; `transaction` groups them."""
+        """Used by the analysis to run its statements; `transaction` groups them."""
 
     def __enter__(self) -> Self:
         return self
@@ -251,8 +251,8 @@ class Book:
             raise StoreError(f"The book {self.path} cannot be used: {error}.") from error
         except (sqlite3.Error, zlib.error, msgspec.MsgspecError) as error:
             raise StoreError(
-                f"The book {self.path} is damaged ({error}). Move it away, and joey proxy begins a"
-                " new one; --db names another."
+                f"The book {self.path} is damaged ({error}). Move it away and joey proxy creates "
+                f"a new one, or name another file with --db."
             ) from error
 
 

@@ -25,7 +25,7 @@ _CONTEXT_CHARS = 40
 _MAX_LOADED = 16
 _MIN_LOST_SHARE = 0.02
 _CACHED_UNIT_TOKENS = 256
-"""Services cache whole units of tokens: where they read some, a smaller loss is rounding."""
+"""Services cache tokens in blocks, so a smaller loss than this on a hit is rounding."""
 _LEAST_CACHED_TOKENS = 1024
 _LEAST_BY_MODEL = (
     (compile_regex(r"claude-(?:opus-4-[5-9]|haiku-4-5)"), 4096),
@@ -114,7 +114,7 @@ class CacheInspector:
         self._recordings = recordings
         self._loaded: dict[int, _LoadedTurn | None] = {}
         self._turns: tuple[int, list[RecordedTurn]] | None = None
-        """Those of the session that was inspected last."""
+        """The misses of the session inspected last."""
 
     def inspect(self, turn: RecordedTurn) -> ComparedRequests:
         loaded = self._load(turn)

@@ -73,8 +73,8 @@ class _Phase(Enum):
     RELAYING = auto()
     TUNNEL = auto()
     REFUSED = auto()
-    """An answer of our own was sent. What still comes is read, so that the client reads the
-    answer instead of an error."""
+    """We have sent our own response. Remaining input is drained so that the client can read the
+    response instead of a connection error."""
     CLOSED = auto()
 
 
@@ -94,14 +94,14 @@ class ProxiedConnection(asyncio.Protocol):
         self._phase = _Phase.RELAYING
         self._transport: asyncio.Transport | None = None
         self._waiting = b""
-        """Bytes of the client that cannot be passed on yet."""
+        """Bytes from the client that cannot be forwarded yet."""
         self._searched = 0
         self._exchange: _ExchangeStreams | None = None
         self._upstream: UpstreamConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._is_upstream_full = False
         self._refusal = ""
-        """The text of the answer of our own."""
+        """The text of our own response."""
 
     # Called by asyncio ------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class ProxiedConnection(asyncio.Protocol):
                 self._waiting = self._waiting[used:]
         except MessageError as error:
             self._refuse(
-                HTTPStatus.BAD_REQUEST, f"joey proxy cannot pass on this request: {error}."
+                HTTPStatus.BAD_REQUEST, f"joey proxy cannot forward this request: {error}."
             )
             self._handle_client_end()
         self._finish_if_complete()
@@ -226,7 +226,7 @@ class ProxiedConnection(asyncio.Protocol):
         if (end if end >= 0 else self._searched) > MAX_HEAD_BYTES:
             status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
             limit = f"{MAX_HEAD_BYTES // 1024} KB"
-            self._refuse(status, f"joey proxy takes request heads of at most {limit}.")
+            self._refuse(status, f"joey proxy accepts request headers of at most {limit}.")
             return False
         if end < 0:
             return False
@@ -238,10 +238,12 @@ class ProxiedConnection(asyncio.Protocol):
             self._refuse(*_REFUSALS[target])
             return False
         if not target.startswith(b"/"):
-            raise MessageError("its target is not a path; use this address as a base URL")
+            raise MessageError(
+                "its target is not a path; set this address as the client's base URL"
+            )
         route = self._services.routes.find(head, target)
         if route is None:
-            self._refuse(HTTPStatus.NOT_FOUND, "joey proxy knows no profile of that name.")
+            self._refuse(HTTPStatus.NOT_FOUND, "joey proxy has no profile with that name.")
             return False
         self._open_exchange(head, route)
         return True
@@ -364,7 +366,7 @@ class ProxiedConnection(asyncio.Protocol):
         try:
             exchange.request.feed(data)
         except MessageError as error:
-            log.debug("the body of a refused request is broken: %s", error)
+            log.debug("the body of a rejected request is malformed: %s", error)
         else:
             if not exchange.request.is_complete:
                 return

@@ -33,7 +33,7 @@ class Client(Struct, frozen=True):
 
 
 OWN_CLIENT = Client("joey", ClientEvidence.AGENT)
-"""Of requests that joey recorded itself."""
+"""The client name of requests joey recorded itself."""
 _AGENTS = tuple(
     (compile_regex(pattern, re.IGNORECASE), name)
     for pattern, name in (
@@ -109,7 +109,7 @@ _SESSION_HEADERS = (
 )
 _USER_SESSION_RE = compile_regex(r"session_([0-9a-fA-F-]{8,})")
 _UNIQUE_ID_RE = compile_regex(r"(?=.*\d)[\w.:-]{16,}")
-"""A cache key that may be a conversation's; a short name is that of a program."""
+"""A cache key that may identify a conversation; short ones name a program."""
 
 
 def identify_client(user_agent: str, prompt: Sequence[str], tool_names: list[str]) -> Client:

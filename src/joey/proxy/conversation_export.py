@@ -24,9 +24,9 @@ Step = dict[str, Any]
 class ConversationMessage(Struct, frozen=True):
     role: str
     content: list[dict[str, Any]]
-    """Blocks as Anthropic's API has them."""
+    """Content blocks in the format of Anthropic's API."""
     at: int
-    """When it was first sent, or was complete; in milliseconds since 1970."""
+    """When the message was first sent, or when the reply was complete; milliseconds since 1970."""
 
 
 def build_script(recordings: Recordings, session: int) -> dict[str, Any]:

@@ -28,13 +28,13 @@ from joey.proxy.request_blocks import BlockKind, ModelRequestBody, PromptBlock, 
 _SIDE_WINDOW_MS = 60_000
 _MIN_QUOTED_CHARS = 3
 _MIN_TEXT_MARK_CHARS = 16
-"""A shorter reply, such as `Done.`, is the same in many conversations: it counts after much the
-same question."""
+"""A shorter reply, such as `Done.`, occurs in many conversations, so it only matches after a
+similar question."""
 _MAX_SQL_VALUES = 500
 _MAX_REPLIED = 16
 _PROMPT_CHARS = 1000
 _MAX_SIDE_MESSAGES = 2
-"""Of a request for a title or the like; one that is longer is a conversation."""
+"""The maximum length of a side request, such as one for a title; a longer one is a conversation."""
 _SIDE_PROMPT_RE = compile_regex(
     r"\btitle\b|\bsummar|\btopic\b|\bnaming\b|\bname for\b|\bmemor(?:y|ies)\b|^quota$"
     r"|\bsuggest(?:ed|ion)",
@@ -58,11 +58,11 @@ class Placement(Struct, frozen=True):
     """Where a request belongs."""
 
     session: int | None
-    """None: it begins one."""
+    """None if the exchange begins a session."""
     parent: int | None
     kind: RequestKind
     side_of_this: int | None = None
-    """An exchange that had begun the session and turns out to be a side request."""
+    """An exchange that appeared to begin the session but turns out to be a side request."""
 
 
 class _Candidate(Struct, frozen=True):
@@ -115,9 +115,10 @@ class ConversationFinder:
     def _find_continued(self) -> Placement | None:
         hashes = compute_prefix_hashes(self._messages)
         altered: Placement | None = None
-        """One whose reply the client has changed: a shared reply tells more."""
+        """A candidate whose reply the client has changed; a shared reply is stronger evidence."""
         was_answered = False
-        """The same messages got a reply: sent again, they begin another conversation."""
+        """The same messages already got a reply, so sending them again begins another
+        conversation."""
         for found in self._list_prefix_candidates(hashes):
             following = self._messages[found.messages :]
             is_side = found.kind is RequestKind.SIDE or self._is_subagent_of(found.exchange)
@@ -172,7 +173,7 @@ class ConversationFinder:
         """Find its number, session and kind."""
         marks = {self._request.continued_reply} - {""}
         questions: dict[str, PromptBlock] = {}
-        """By marks of short replies."""
+        """Candidates by the marks of short replies."""
         for question, block in zip((None, *self._messages), self._messages, strict=False):
             telling = set(filter(_is_telling, block.reply_marks))
             marks |= telling

@@ -12,7 +12,7 @@ class Wire(StrEnum):
 
     ANTHROPIC = "anthropic"
     OPENAI = "openai"
-    """Chat completions, Responses, and every other path."""
+    """The OpenAI protocol: chat completions, Responses, and every other path."""
 
 
 class ExchangeState(StrEnum):
@@ -26,7 +26,7 @@ class ExchangeState(StrEnum):
     CUT_KILLED = "cut killed"
     """The recording process died before the end of the response."""
     UNREACHABLE = "unreachable"
-    """There was no connection to the service."""
+    """The connection to the service could not be established."""
 
 
 Header = tuple[str, str]
@@ -37,9 +37,9 @@ class Tick(Struct, frozen=True, array_like=True):
     """Arrival of one piece of the response's body."""
 
     offset: int
-    """Of the piece's first byte in the body."""
+    """Offset of the piece's first byte in the body."""
     ms: float
-    """Since the request arrived."""
+    """Milliseconds since the request arrived."""
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
@@ -75,9 +75,9 @@ class Exchange(Struct, frozen=True, kw_only=True):
     ticks: tuple[Tick, ...] = ()
     """When the pieces of the response's body arrived."""
     task_id: str | None = None
-    """The task of joey's own that sent the request."""
+    """The joey task that sent the request."""
     error: str = ""
-    """Why the exchange did not end well, as the client was told."""
+    """Why the exchange failed, as reported to the client."""
 
     @property
     def user_agent(self) -> str:

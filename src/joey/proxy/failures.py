@@ -33,14 +33,15 @@ _COMPLAINT_RE = compile_regex(
     re.IGNORECASE,
 )
 _OPENING_CHARS = 300
-"""A complaint begins what a client says; further on, such words may be those of a file."""
+"""Complaints begin the client's message; further on, the same text may come from a file."""
 
 
 _ENDED_STATES = {
     False: (ExchangeState.DONE,),
     True: (ExchangeState.DONE, ExchangeState.CUT_CLIENT),
 }
-"""By whether the reply is complete: clients that have it may not wait for the end of the body."""
+"""Judged by whether the reply is complete: clients that have it may not wait for the end of the
+body."""
 
 
 class FailureKind(StrEnum):
@@ -54,7 +55,7 @@ class FailureKind(StrEnum):
 class Failure(Struct, frozen=True):
     session: int
     turn: int
-    """Of the request whose reply is at fault."""
+    """The request whose reply caused the failure."""
     kind: FailureKind
     text: str
 
@@ -76,7 +77,7 @@ def list_reply_failures(
     elif is_output_limit(reply.stop):
         yield build(FailureKind.CUT, f"output limit ({reply.stop})")
     elif not reply.is_complete:
-        yield build(FailureKind.CUT, "the response ended before the reply did")
+        yield build(FailureKind.CUT, "the response ended before the reply was complete")
     for call in list_faulty_calls(request, reply, list_known_tools(request)):
         yield build(FailureKind(call.fault.value), call.text)
 

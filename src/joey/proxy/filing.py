@@ -90,7 +90,7 @@ def file_spool(book: Book, path: Path, *, is_dead: bool = False) -> bool:
     except FileNotFoundError:
         pass  # its own process was faster
     except UnreadableSpoolError:
-        log.debug("%s holds no request", path)
+        log.debug("%s contains no request", path)
     return False
 
 

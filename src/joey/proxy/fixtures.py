@@ -25,7 +25,7 @@ _OTHER_WINDOW_MS = 60_000
 class FixtureBody(Struct, frozen=True, omit_defaults=True):
     text: str = ""
     data: bytes = b""
-    """Instead of `text`, of a body that is not UTF-8; base64 in the file."""
+    """Used instead of `text` for a body that is not UTF-8; base64 in the file."""
 
     @property
     def content(self) -> bytes:
@@ -34,7 +34,7 @@ class FixtureBody(Struct, frozen=True, omit_defaults=True):
 
 class FixtureExchange(Struct, frozen=True, rename="camel", kw_only=True):
     name: str
-    """Of the request in the book: `3.2`."""
+    """Name of the recorded request, such as `3.2`."""
     wire: Wire
     method: str
     path: str
@@ -55,7 +55,8 @@ class Fixture(Struct, frozen=True, kw_only=True):
     client: str = ""
     title: str = ""
     redacted: bool = False
-    """Secrets were also taken out of texts; a client's requests are compared without theirs."""
+    """True if secrets were also removed from texts; client requests are then compared without
+    theirs."""
     exchanges: tuple[FixtureExchange, ...] = ()
 
 
@@ -92,7 +93,7 @@ def load_fixture(path: Path) -> Fixture:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     if data is None:
-        raise UserError(f"there is no file {path}; joey proxy list shows the recorded sessions")
+        raise UserError(f"no such file: {path}. joey proxy list shows the recorded sessions")
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

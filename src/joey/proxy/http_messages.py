@@ -41,7 +41,7 @@ class RequestHead(_Head, frozen=True):
     target: bytes
     version: bytes
     lines: tuple[bytes, ...]
-    """Header fields as they were written, without line ends."""
+    """Header fields as received, without line endings."""
 
 
 class ResponseStart(_Head, frozen=True):
@@ -73,7 +73,7 @@ def _parse_fields(lines: list[bytes]) -> tuple[Header, ...]:
     for line in lines:
         field = _FIELD_RE.fullmatch(line)
         if field is None:
-            raise MessageError("a line of the head is not a header field")
+            raise MessageError("a header line is malformed")
         fields.append((field[1].decode("ascii"), field[2].decode("latin-1")))
     return tuple(fields)
 
@@ -94,7 +94,7 @@ class BodyFraming:
         self._kind = kind
         self._left = length
         self._line = b""
-        """The beginning of a line that has not ended yet."""
+        """The start of a line whose end has not arrived."""
         self.is_complete = kind is _FramingKind.LENGTH and not length
 
     @property

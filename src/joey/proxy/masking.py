@@ -23,7 +23,8 @@ _SECRET_NAMES = frozenset(
     password passwd
     """.split()  # noqa: SIM905 (easier to read than a literal)
 )
-"""Of headers, parameters and fields, in lower case and without `-` and `_`."""
+"""Names of headers, parameters and fields that hold secrets, in lower case and without `-` and
+`_`."""
 _SECRET_HEADER_RE = compile_regex(r"(key|token|secret|password|authorization|cookie)$")
 _PUBLIC_HEADERS = frozenset({"idempotencykey", "xidempotencykey", "secwebsocketkey"})
 _MAX_NAME_BYTES = 600
@@ -113,7 +114,7 @@ class MultipartMasker:
     def __init__(self, boundary: bytes) -> None:
         self._ends = (b"--" + boundary, b"--" + boundary + b"--")
         self._line = b""
-        """The beginning of the line that has not ended yet."""
+        """The start of the line whose end has not arrived."""
         self._field = b""
         """The part's header field before that line."""
         self._is_head = self._is_secret = False
@@ -149,10 +150,10 @@ class MultipartMasker:
 class _JsonState(Enum):
     START = auto()
     OUTSIDE = auto()
-    """Of a secret value."""
+    """True while inside a secret value."""
     VALUE = auto()
     VALUE_ESCAPE = auto()
-    """After a backslash in a secret value."""
+    """True after a backslash in a secret value."""
     NOT_JSON = auto()
 
 
@@ -164,7 +165,7 @@ class JsonMasker:
         self._other = other
         self._state = _JsonState.START
         self._context = b""
-        """The end of what was fed: a field's name whose value may begin in the next piece."""
+        """The end of the input so far: a field's name whose value may begin in the next piece."""
 
     def feed(self, data: bytes) -> bytes:
         if self._state is _JsonState.START:

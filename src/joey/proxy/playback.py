@@ -50,9 +50,9 @@ class Playback:
             for number, each in enumerate(fixture.exchanges)
         ]
         self._counts: dict[tuple[int, ...], int] = {}
-        """How often a group of exchanges for the same request has answered."""
+        """How often the exchanges for the same request have been played."""
         self._next = 0
-        """The exchange after the one that was played last."""
+        """The exchange following the one played last."""
 
     def find_answer(self, received: ReceivedRequest) -> FixtureExchange | Refusal:
         target = mask_target(received.target.encode("latin-1", "replace")).decode("latin-1")
@@ -63,7 +63,7 @@ class Playback:
             body = self._redact(body.decode("utf-8", "replace")).encode()
         request = decode_request(target, body)
         if request is None:
-            return Refusal(400, "This request has no body that a model's service could read.")
+            return Refusal(400, "The body of this request is not a valid model request.")
         candidates = [
             each
             for each in self._played
@@ -77,7 +77,7 @@ class Playback:
         if same:
             return self._take(same)
         difference = self._describe_difference(candidates, request)
-        return Refusal(400, f"{difference} (with --loose, it would be answered)")
+        return Refusal(400, f"{difference} (--loose would accept it)")
 
     def _find_other_answer(self, method: str, target: str) -> FixtureExchange | Refusal:
         others = [e for e in self._played if e.request is None and e.exchange.method == method]

@@ -34,7 +34,7 @@ _BODILESS_STATUSES = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _OWN_HEADERS = frozenset(
     {"connection", "content-length", "keep-alive", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Of the recorded connection, not of the response."""
+"""Headers of the recorded connection, not of the response."""
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ class _PlaybackClient:
         self._is_paced = is_paced
         self._on_refusal = on_refusal
         self._waiting = b""
-        """What came after the request that is being read."""
+        """Bytes received after the current request."""
 
     async def run(self) -> None:
         is_kept = True

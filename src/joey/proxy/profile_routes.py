@@ -18,7 +18,7 @@ _WIRES = {
     ApiProtocol.ANTHROPIC: Wire.ANTHROPIC,
     ApiProtocol.OPENAI: Wire.OPENAI,
 }
-"""Of protocols that are passed on; clouds sign their requests for their own address."""
+"""Protocols that can be forwarded; cloud requests are signed for the cloud's own address."""
 
 
 def build_routes(
@@ -40,8 +40,8 @@ def build_routes(
         wire = _find_wire(keyed)
         if wire is None or keyed.api_key is None:
             raise ConfigError(
-                f"The profile {key_profile!r} has no key that joey proxy could send: it needs one"
-                " for an API like Anthropic's or OpenAI's."
+                f"The profile {key_profile!r} has no key that joey proxy can send. Use a profile "
+                f"with an API key for an Anthropic- or OpenAI-compatible service."
             )
         keys[wire] = _build_key_header(wire, keyed.api_key)
         chosen[wire] = chosen.get(wire) or _find_url(keyed)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from joey.core.text import compile_regex
 
 _RULE_RE = compile_regex(r"^====[ \t]*$", re.MULTILINE)
-"""Of four: longer ones divide the parts of edits in examples."""
+"""Headings of four characters only: longer ones separate the parts of edits in examples."""
 _LEVEL_ONE_RE = compile_regex(r"^# +(\S.*)$", re.MULTILINE)
 _FENCE_RE = compile_regex(r"^(```|~~~).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 

@@ -60,7 +60,7 @@ class RecordedSession(Struct, frozen=True, rename="camel"):
     """When its first request arrived, in milliseconds since 1970."""
     last: int
     turns: int
-    """Its requests without side requests."""
+    """The session's requests, without side requests."""
     requests: int
     tokens_in: int
     tokens_out: int
@@ -80,7 +80,7 @@ class RecordedTurn(Struct, frozen=True):
     client_by: ClientEvidence | None
     model: str
     parent: int | None
-    """The exchange that it continues."""
+    """The exchange that this one continues."""
     kind: RequestKind
     usage: Usage | None
     cost: float | None
@@ -132,7 +132,9 @@ class Recordings:
         """List the turns of a session. Raises UserError if there is no such session."""
         rows = self.book.fetch_all(_TURN_SQL, (session,))
         if not rows and session != OTHER_SESSION:
-            raise UserError(f"there is no session {session}; joey proxy list --all lists them")
+            raise UserError(
+                f"session {session} does not exist; joey proxy list --all lists all sessions"
+            )
         return [_build_turn(session, number, row) for number, row in enumerate(rows, 1)]
 
     def iter_turns(self, sessions: list[int]) -> Iterator[RecordedTurn]:
@@ -158,7 +160,7 @@ class Recordings:
 def _parse_name(text: str) -> tuple[int, int | None]:
     match = _NAME_RE.fullmatch(text)
     if match is None:
-        raise UserError(f"{text!r} is not a session (3) or a request of one (3.2)")
+        raise UserError(f"{text!r} is not a session (such as 3) or a request (such as 3.2)")
     return int(match[1]), int(match[2]) if match[2] else None
 
 

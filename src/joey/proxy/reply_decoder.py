@@ -49,7 +49,7 @@ class RecordedReply(Struct, frozen=True, kw_only=True):
     stop: str | None = None
     response_id: str | None = None
     error: str = ""
-    """What the service said instead of a reply, or in the middle of it."""
+    """The error the service sent instead of a reply, or in the middle of one."""
     is_complete: bool = False
     """The service said that the reply ends here."""
 
@@ -86,7 +86,8 @@ class ReplyChunks:
         self._content_type = find_header(exchange.response_headers, "content-type")
         self._is_cut = exchange.state is not ExchangeState.DONE
         self.error = ""
-        """What the service said in the middle of the reply, or what about it cannot be read."""
+        """The error the service sent in the middle of the reply, or why the reply cannot be
+        read."""
         self.is_complete = False
         """The service said that the reply ends here."""
 
@@ -149,7 +150,7 @@ class _ReplyBuilder:
         self._texts: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[int, tuple[list[str], list[str], list[str]]] = {}
-        """Ids, names and arguments by the index of a call, in pieces."""
+        """Fragments of ids, names and arguments, by the index of the call."""
         self._usage: msg.Usage | None = None
         self._stop: str | None = None
         self._response_id: str | None = None

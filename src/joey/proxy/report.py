@@ -52,7 +52,7 @@ class CacheSummary(Struct, frozen=True):
 
 class Report(Struct, frozen=True, rename="camel", kw_only=True):
     requests: int
-    """All that were recorded, also those that are no conversation; `clients` leaves these out."""
+    """All recorded requests, including those outside conversations, which `clients` omits."""
     sessions: int
     real_sessions: int
     test_sessions: int
@@ -92,11 +92,11 @@ class ReportDetails(Struct, frozen=True):
     sessions: tuple[RecordedSession, ...]
     turns: tuple[TurnMeasurement, ...]
     expected_format: CallFormat | None
-    """In which most requests ask for calls; None if they offer no tools."""
+    """The format in which most requests ask for calls; None if they offer no tools."""
     prompt_client: str = ""
-    """Whose system prompt the report describes."""
+    """The request whose system prompt the report describes."""
     other_requests: int = 0
-    """Requests that are no conversation."""
+    """Requests outside conversations."""
 
 
 def build_report(
@@ -127,7 +127,7 @@ class _ReportBuilder:
         self._prompts = PromptCollector()
         self._failures: list[Failure] = []
         self._faulted: set[str] = set()
-        """Turns against whose replies the client has complained."""
+        """Turns whose replies the client complained about."""
         self._misses: list[LocatedMiss] = []
         self._turns: list[TurnMeasurement] = []
 

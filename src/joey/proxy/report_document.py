@@ -26,7 +26,7 @@ class Table(Struct, frozen=True):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     numeric: frozenset[int] = frozenset()
-    """Columns that are aligned to the right."""
+    """Right-aligned columns."""
 
 
 class Series(Struct, frozen=True):
@@ -96,9 +96,9 @@ _REASONS = {
     "changed": "the prompt changed",
     "expired": "the cache had expired",
     "too_small": "too small to be cached",
-    "no_mark": "nothing was marked for the cache",
-    "other_model": "another model or service",
-    "unknown": "the service does not say why",
+    "no_mark": "nothing was marked for caching",
+    "other_model": "the model or service changed",
+    "unknown": "the service gives no reason",
     "none": "no cache miss",
 }
 

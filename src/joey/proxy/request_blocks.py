@@ -46,11 +46,11 @@ class PromptBlock(Struct, frozen=True, dict=True):
     role: str
     text: str
     is_plain: bool
-    """Whether `text` is the text itself, not JSON."""
+    """True if `text` is plain text rather than JSON."""
     labels: str = ""
-    """Of a plain message: its other fields, such as the id of a call, as canonical JSON."""
+    """The other fields of a plain message, such as a call id, as canonical JSON."""
     reply_marks: frozenset[str] = frozenset()
-    """Of a model's message: what identifies the reply it came from (see `reply_marks`)."""
+    """For a model's message, the marks that identify the reply it came from (see `reply_marks`)."""
 
     @property
     def size(self) -> int:
@@ -241,7 +241,7 @@ def _build_message_block(encoded: bytes) -> PromptBlock:
 
 
 _LABEL_FIELDS = frozenset({"type", "name", "status", "tool_call_id"})
-"""Fields of a message that name it and are no content."""
+"""Fields that identify a message rather than being content."""
 _ROLE_BY_ITEM = {
     "function_call": "assistant",
     "custom_tool_call": "assistant",

@@ -26,7 +26,7 @@ class Upstream(Struct, frozen=True):
     """A service that requests are passed on to."""
 
     url: str
-    """As it is recorded: without credentials."""
+    """The URL as recorded, without credentials."""
     address: HttpAddress
     key_header: tuple[str, str] | None = None
     """Sent in place of the client's own key."""
@@ -78,7 +78,7 @@ def make_upstream(url: str, option: str, key_header: tuple[str, str] | None = No
     a service."""
     address = parse_url(url, option)
     if "?" in address.path:
-        raise ConfigError(f"The {option} is the beginning of URLs, so it has no query (?…).")
+        raise ConfigError(f"The {option} is a base URL and cannot have a query (?…).")
     return Upstream(strip_url_credentials(url) or "", address, key_header)
 
 
@@ -86,7 +86,7 @@ class Route(Struct, frozen=True):
     wire: Wire
     upstream: Upstream
     target: bytes
-    """The client's, without the name of an upstream."""
+    """The client's target, without the name of an upstream."""
 
 
 class Routes(Struct, frozen=True):

@@ -32,7 +32,7 @@ _LOCK_FILE = "lock"
 
 class FrameKind(IntEnum):
     OPEN = 1
-    """The exchange as far as it is known when its request arrives, as JSON."""
+    """The exchange as known when its request arrives, as JSON."""
     REQUEST = 2
     """Content of the request's body, masked."""
     RESPONSE_HEAD = 3
@@ -56,7 +56,7 @@ class SpooledEnd(Struct, frozen=True):
     state: ExchangeState
     error: str = ""
     request_bytes: int | None = None
-    """None: all of it is in the file."""
+    """None if all of it is in the file."""
     response_bytes: int | None = None
 
 
