@@ -517,4 +517,4 @@ async def test_a_ref_is_no_option_of_git(tmp_path: Path) -> None:
         run = await fleet.batch(items)
         assert run.code == 75, run.stderr
         assert not planted.exists()
-        assert "is not the name of a commit" in str(fleet.lines[-1]["result"])
+        assert "is not a commit or branch" in str(fleet.lines[-1]["result"])

@@ -96,7 +96,7 @@ async def test_a_value_is_taken_for_what_its_setting_is(
         (("mode",), "give a value"),
         (
             ("allowedCommands", "git", "status"),
-            "`allowedCommands` holds commands, and these words may be one or 2 of them. One:"
+            "`allowedCommands` holds commands, and these words could be one command or 2. One:"
             " 'git status'; 2: --add git --add status",
         ),
         (("diagnosticCheckers", '{"*.py": "x"'), "must be an object of texts: this is not valid"),

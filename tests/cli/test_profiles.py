@@ -186,7 +186,7 @@ async def test_with_several_profiles_the_error_says_how_to_choose(joey: Joey) ->
     damage(joey, "a", "b")
     refused = await joey.run("-p", "hi")
     assert refused.code == 78
-    assert "none of the profiles is active. Choose one with joey profiles use" in refused.err
+    assert "no profile is active. Choose one with joey profiles use" in refused.err
     assert (await joey.run("profiles", "use", "b")).code == 0
     assert document(joey)["active"] == "b"
     damage(joey, "a", "b")

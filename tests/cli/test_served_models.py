@@ -180,14 +180,14 @@ async def test_where_an_address_lacks_its_path_the_usual_one_is_suggested(
         done = await joey.run("-p", "--base-url", server.url, "-m", "my-model", "do it")
         assert server.asked.count("/chat/completions") == 1
     assert done.code == 78
-    assert f"--base-url, which is {server.url} (perhaps {server.url}/v1 is meant)" in done.err
+    assert f"--base-url, which is {server.url} (did you mean {server.url}/v1?)" in done.err
 
 
 async def test_without_a_model_the_usual_path_of_an_address_is_suggested_too(joey: Joey) -> None:
     async with local_model_server({}) as server:
         done = await joey.run("-p", "--base-url", server.url, "do it")
     assert done.code == 78
-    expected = f"does not list its models (status 404; perhaps {server.url}/v1 is meant)."
+    expected = f"does not list its models (status 404; did you mean {server.url}/v1?)."
     assert expected in done.err
 
 

@@ -203,7 +203,7 @@ async def test_names_that_joey_could_not_store_are_left_out(joey: Joey) -> None:
     assert run.code == 0, run.err
     stored = json.loads((joey.home / "profiles.json").read_bytes())["profiles"]
     assert list(stored) == ["good"]
-    assert run.out.count("cannot be the name of a profile") == len(names)
+    assert run.out.count("is not a valid profile name") == len(names)
 
 
 async def test_texts_that_no_file_can_hold_are_left_out(joey: Joey) -> None:
@@ -241,7 +241,7 @@ async def test_what_is_left_out_has_a_reason(joey: Joey) -> None:
     assert not any(run.json[part] for part in ("profiles", "settings", "modes"))
     left_out = {each["name"]: each["reason"] for each in run.json["leftOut"]}
     assert "only be used in it" in left_out["profile editor"]
-    assert "matter of the editor" in left_out["telemetrySetting"]
+    assert "only the editor" in left_out["telemetrySetting"]
     assert "whole number" in left_out["maxWorkspaceFiles"]
     assert left_out["inventedSetting"] == "joey does not have this setting"
     assert "name" in left_out["mode number 1"]

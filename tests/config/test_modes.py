@@ -124,7 +124,7 @@ def test_a_project_comes_before_the_user_and_both_before_what_is_built_in(disk: 
         (entry(groups=["read", "read"]), "`groups` has 'read' twice."),
         (entry(groups=[["edit", {"fileRegex": "("}]]), "`fileRegex` cannot be used: it"),
         (entry(groups=[["edit", {"fileRegex": ["x"]}]]), "`fileRegex` must be text."),
-        ("poet", "mode number 2 is not used: it is not a list of fields."),
+        ("poet", "mode number 2 is not used: it must be an object."),
     ],
 )
 def test_a_broken_mode_is_dropped_alone_and_named(disk: Disk, broken: Any, complaint: str) -> None:
@@ -141,7 +141,7 @@ def test_the_second_mode_of_a_slug_is_dropped(disk: Disk) -> None:
     customizations = disk.load_customizations()
     assert [mode.name for mode in custom(customizations)] == ["one"]
     assert customizations.warnings == (
-        ".roomodes: mode 'poet' is not used: `slug` is that of another mode before it.",
+        ".roomodes: mode 'poet' is not used: `slug` is already used by an earlier mode.",
     )
 
 
@@ -150,8 +150,8 @@ def test_a_group_that_is_not_known_grants_nothing_and_is_reported(disk: Disk) ->
     customizations = disk.load_customizations()
     assert mode_of(customizations, "poet").grants == (Grant(ToolGroup.READ),)
     assert [warning.split(": ", 2)[2] for warning in customizations.warnings] == [
-        "`groups` has 'magic', which is not known and grants nothing.",
-        "`groups` has 'always', which is not known and grants nothing.",
+        "`groups` has 'magic', which is unknown and grants nothing.",
+        "`groups` has 'always', which is unknown and grants nothing.",
     ]
 
 

@@ -169,7 +169,7 @@ def test_many_files_share_one_limit(disk: Disk) -> None:
     assert instructions.rules[-1].text.endswith(
         "[Left out here, for want of room. Read it where you need it.]"
     )
-    assert any("003.md does not fit" in warning for warning in customizations.warnings)
+    assert any("003.md is left out" in warning for warning in customizations.warnings)
 
 
 def test_a_directory_with_too_many_files_is_reported(disk: Disk) -> None:

@@ -96,7 +96,7 @@ def test_arguments_become_the_list_where_there_may_be_one(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["al"], "Did you mean all\\? A list is written as words: sandboxNetwork ONE TWO"),
+        (["al"], "Did you mean all\\? Write a list as words: sandboxNetwork ONE TWO"),
         (["https://a.example/x", "b.example"], "without scheme and path"),
         (["on"], "a name has a dot, unless it is `localhost`"),
         (["registry:4873"], "a name has a dot, unless it is `localhost`"),

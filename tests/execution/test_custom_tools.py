@@ -94,7 +94,7 @@ async def test_files_that_are_no_tools_are_reported_and_the_others_work(
         ("mute.py", "def run(): pass", "no docstring"),
         ("odd.py", '"""x"""\ndef run(*all): pass', "must name its parameters"),
         ("kind.py", '"""x"""\ndef run(a: bytes): pass', "cannot be described"),
-        ("name.py", '"""x"""\nNAME = "two words"\ndef run(): pass', "cannot be the name"),
+        ("name.py", '"""x"""\nNAME = "two words"\ndef run(): pass', "is not a valid tool name"),
         ("quits.py", "import os; os._exit(3)", "without an answer"),
         ("theirs.ts", "export default {}", "written in Python"),
     ]

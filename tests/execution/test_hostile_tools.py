@@ -111,12 +111,15 @@ async def test_a_result_without_end_is_cut(harness: ToolHarness) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('PARAMETERS = {"type": "object", "properties": None}', "not that of an object"),
-        ('PARAMETERS = {"type": "array"}', "not that of an object"),
-        ('PARAMETERS = {"type": "object", "properties": {"a": 5}}', "parameter 'a'"),
-        ('PARAMETERS = {"type": "object", "properties": {"a b": {}}}', "parameter 'a b'"),
-        ('PARAMETERS = {"type": "object", "required": ["a"]}', "does not have"),
-        ('NAME = "mcp--weather--now"', "cannot be the name"),
+        ('PARAMETERS = {"type": "object", "properties": None}', "must describe an object"),
+        ('PARAMETERS = {"type": "array"}', "must describe an object"),
+        ('PARAMETERS = {"type": "object", "properties": {"a": 5}}', "'a' is not a valid parameter"),
+        (
+            'PARAMETERS = {"type": "object", "properties": {"a b": {}}}',
+            "'a b' is not a valid parameter",
+        ),
+        ('PARAMETERS = {"type": "object", "required": ["a"]}', "does not define"),
+        ('NAME = "mcp--weather--now"', "is not a valid tool name"),
         ('__doc__ = "x" * 30_000', "more than 20,000 characters"),
     ],
 )

@@ -230,10 +230,12 @@ async def test_strangers_at_the_callback_get_nothing_and_change_nothing() -> Non
     async with open_callback_server() as callback:
         callback.expected_state = "ours"
         for target in ("/callback?code=1&state=theirs", "/callback?code=1", "/other?state=ours"):
-            assert "only for a login" in await visit(
+            assert "only works for a login" in await visit(
                 callback.redirect_url.replace("/callback", target)
             )
         answer = asyncio.create_task(callback.wait_for_parameters())
         await visit(f"{callback.redirect_url}?code=right&state=ours")
         assert (await answer)["code"] == "right"
-        assert "only for a login" in await visit(f"{callback.redirect_url}?code=late&state=ours")
+        assert "only works for a login" in await visit(
+            f"{callback.redirect_url}?code=late&state=ours"
+        )

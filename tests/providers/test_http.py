@@ -271,7 +271,7 @@ async def test_plain_requests_go_through_a_proxy_with_the_whole_address() -> Non
         (b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n", "407.*user"),
         (b"HTTP/1.1 403 Forbidden\r\n\r\n", "refused to connect to model.test:443"),
         (b"", "proxy closed the connection"),
-        (b"220 mail.test ESMTP\r\n\r\n", "does not answer like a proxy"),
+        (b"220 mail.test ESMTP\r\n\r\n", "does not respond like a proxy"),
     ],
 )
 async def test_a_proxy_that_opens_no_tunnel_is_named(refusal: bytes, text: str) -> None:

@@ -141,7 +141,7 @@ async def test_the_json_of_each_command_has_the_documented_keys(tmp_path: Path) 
         (("diff", "x"), "'x' is not a session (such as 3) or a request (such as 3.2)"),
         (("export", "1.2"), "1.2 is one request; name its session: 1"),
         (("export", "1", "--as", "roo"), "name it with -o DIR"),
-        (("serve", "no-such-file"), "there is no file no-such-file"),
+        (("serve", "no-such-file"), "no such file: no-such-file"),
     ],
 )
 async def test_a_wrong_name_is_answered_with_what_to_do(

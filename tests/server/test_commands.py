@@ -166,7 +166,7 @@ async def test_a_task_that_somebody_else_wrote_is_not_deleted(tmp_path: Path) ->
     directory.mkdir(parents=True)
     (directory / "ui_messages.json").write_text('[{"ts": 1, "type": "say", "say": "text"}]')
     async with open_server(tmp_path) as here, here.peer() as peer:
-        with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*stays as it is"):
+        with pytest.raises(CommandFailedError, match=r"EXECUTION_ERROR.*was not changed"):
             await peer.ask("deleteTask", "roos-own")
     assert directory.exists()
 

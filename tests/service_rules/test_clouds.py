@@ -151,7 +151,7 @@ def test_a_body_that_the_service_model_does_not_know_is_refused(
         (
             fail_aws(403, "ExpiredTokenException", "The security token included is expired"),
             78,
-            "does not accept the AWS credentials",
+            "rejected the AWS credentials",
         ),
         (
             fail_aws(403, "AccessDeniedException", "You don't have access to the model."),

@@ -356,7 +356,7 @@ async def test_a_call_that_the_output_limit_cuts_is_not_run(workspace: Joey) -> 
         (
             write_stream(1, [], "failed", error={"code": "insufficient_quota", "message": "Pay."}),
             1,
-            "no credit left",
+            "insufficient credit",
         ),
     ],
     ids=["content filter", "prompt", "quota"],

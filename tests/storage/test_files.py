@@ -190,7 +190,7 @@ def test_a_lock_whose_holder_left_a_process_behind_says_so(tmp_path: Path) -> No
     for content, message in (
         (
             msgspec.json.encode(LockOwner(pid=2**22 + 1, acquired_at_ms=0, process_start_ticks=1)),
-            "left behind by process",
+            "in a child of process",
         ),
         (b"", "in another process"),
         (b"\xff", "in another process"),

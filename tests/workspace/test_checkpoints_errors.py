@@ -310,7 +310,7 @@ async def test_no_room_for_the_index_is_no_damage(root: Path, small_home: Path) 
         free = os.statvfs(small_home)
         (small_home / "fill").write_bytes(bytes((free.f_bavail - 12) * free.f_bsize))
         (root / ".gitignore").write_text("none\n")
-        with pytest.raises(CheckpointError, match="Check the room"):
+        with pytest.raises(CheckpointError, match="Check the free disk space"):
             await checkpoints.save("t")
         (small_home / "fill").unlink()
         (change,) = await checkpoints.list_changes(first)
@@ -321,7 +321,7 @@ async def test_a_workspace_that_goes_away_is_an_error_of_its_own(root: Path, hom
     async with checkpoints_of(root, home) as checkpoints:
         await checkpoints.save("t")
         os.rmdir(root)  # noqa: PTH106
-        with pytest.raises(CheckpointError, match=f"{root} is not there"):
+        with pytest.raises(CheckpointError, match=f"{root} does not exist"):
             await checkpoints.save("t")
 
 
@@ -351,7 +351,7 @@ async def test_nothing_is_restored_over_what_somebody_writes_meanwhile(
         second = await kept.save("task")
         (root / "a").write_text("1\n")  # as far as another process came before it died
         (root / "b").write_text("by hand\n")
-        with pytest.raises(CheckpointError, match=r"changed files meanwhile: b\."):
+        with pytest.raises(CheckpointError, match=r"modified outside joey: b\."):
             await kept.restore(first, second)
         assert [(root / name).read_text() for name in "abc"] == ["1\n", "by hand\n", "2\n"]
         (root / "b").write_text("2\n")

@@ -39,12 +39,12 @@ class ConfigKey(Struct, frozen=True, rename="camel", omit_defaults=True):
     default: Any
     description: str = field(name="about")
     choices: tuple[str, ...] = ()
-    """Words that it can be."""
+    """The allowed values."""
     is_list: bool = False
     may_be_list: bool = False
-    """It is one of its choices, or a list."""
+    """True if the value is one of the choices or a list."""
     project_permission: str = field(default="", name="project")
-    """What the settings of a project may do about it; nothing: they may not."""
+    """How project settings may change it; empty if they may not."""
 
 
 @cache
@@ -210,7 +210,7 @@ def _check_commands_quoted(key: ConfigKey, arguments: Sequence[str]) -> None:
     )
     count = len(arguments)
     raise ConfigError(
-        f"`{key.name}` holds commands, and these words may be one or {count} of them."
+        f"`{key.name}` holds commands, and these words could be one command or {count}."
         f" One: {one}; {count}: {several}.",
         field=key.name,
     )
@@ -287,6 +287,6 @@ def _parse_json_or_text(text: str) -> Any:
 def _format_invalid_choice(key: ConfigKey, value: Any) -> str:
     near = find_closest_name(str(value), key.choices)
     meant = f" Did you mean {near}?" if near else ""
-    listed = f" A list is written as words: {key.name} ONE TWO." if key.may_be_list else ""
+    listed = f" Write a list as words: {key.name} ONE TWO." if key.may_be_list else ""
     shown = json.dumps(value, ensure_ascii=False)
     return f"`{key.name}` can be {_list_alternatives(key)}, not {shown}.{meant}{listed}"

@@ -153,7 +153,7 @@ def _load_file_modes(
                 entry, source, lambda note, where=where: reader.warn(f"{where}: {note}.")
             )
             if mode.slug in seen:
-                raise InvalidModeError("`slug` is that of another mode before it")
+                raise InvalidModeError("`slug` is already used by an earlier mode")
         except InvalidModeError as error:
             reader.warn(f"{where} is not used: {error}.")
             continue
@@ -201,7 +201,7 @@ def _describe_entry(entry: Any, number: int) -> str:
 
 def parse_mode(entry: Any, source: CustomizationSource, warn: Any) -> Mode:
     if not isinstance(entry, dict):
-        raise InvalidModeError("it is not a list of fields")
+        raise InvalidModeError("it must be an object")
     slug = _get_required_text(entry, "slug")
     if not _SLUG_RE.fullmatch(slug):
         raise InvalidModeError("`slug` may have letters, digits and dashes, at most 100")
@@ -248,7 +248,7 @@ def _parse_grants(groups: Any, warn: Any) -> Iterator[Grant]:
         if name in _IGNORED_GROUPS:
             continue
         if name not in _GROUPS_BY_NAME:
-            warn(f"`groups` has {name[:40]!r}, which is not known and grants nothing")
+            warn(f"`groups` has {name[:40]!r}, which is unknown and grants nothing")
             continue
         yield Grant(_GROUPS_BY_NAME[name], *options)
 

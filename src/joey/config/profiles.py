@@ -97,7 +97,7 @@ def _select_base_profile(
     if kind := next(with_key, None) or next(with_address, None):
         return Profile(provider=kind.name)
     if profiles.profiles:
-        raise ConfigError(f"None of the profiles is active. {profiles.choose_hint}")
+        raise ConfigError(f"No profile is active. {profiles.choose_hint}")
     raise NoModelError(_format_no_model_message(kinds))
 
 
@@ -189,7 +189,7 @@ def _check_profile(chosen: Profile, kind: ProviderSpec) -> None:
 
 def _describe_known_profiles(profiles: Profiles) -> str:
     if not profiles.profiles:
-        return "There are none yet; joey profiles add makes one."
+        return "There are no profiles yet; create one with joey profiles add."
     return f"Known ones: {', '.join(sorted(profiles.profiles))}."
 
 
@@ -276,7 +276,7 @@ def get_profiles_part(document: dict[str, Any]) -> dict[str, Any]:
 def check_profile_name(name: str) -> None:
     """Raise ConfigError for a name that no command line could contain."""
     if not name.strip() or not name.isprintable():
-        raise ConfigError(f"{name!r} cannot be the name of a profile.")
+        raise ConfigError(f"{name!r} is not a valid profile name.")
 
 
 def parse_profile(path: Path, group: str, name: str, given: Any) -> Profile:

@@ -125,7 +125,7 @@ _UNUSED_PROFILE_KEYS = {
     "the address names the host": "openAiHostHeader",
     "Gemini is used by its OpenAI-compatible API": "enableUrlContext enableGrounding",
     "there is no provider `gemini-cli`": "geminiCliOAuthPath geminiCliProjectId",
-    "prompts are cached where the model can": "awsUsePromptCache",
+    "prompts are cached where the model supports it": "awsUsePromptCache",
     "there is no provider `qwen-code`": "qwenCodeOauthPath",
     "there is no provider `vscode-lm`": "vsCodeLmModelSelector",
     "there is no provider `fake-ai`": "fakeAi",
@@ -162,11 +162,11 @@ _UNUSED_SETTINGS = {
     "the browser runs on this machine, without a window": (
         "screenshotQuality remoteBrowserEnabled remoteBrowserHost cachedChromeHostUrl"
     ),
-    "nothing here is an experiment": "experiments",
+    "joey has no experimental settings": "experiments",
     "ignored files are never shown": "showRooIgnoredFiles",
     "the model is not asked to write MCP servers": "enableMcpServerCreation",
     "tasks are found in their directories": "taskHistory",
-    "it is a matter of the editor": (
+    "it concerns only the editor": (
         "maxOpenTabsContext telemetrySetting ttsEnabled ttsSpeed soundEnabled soundVolume"
         " historyPreviewCollapsed reasoningBlockCollapsed enterBehavior dismissedUpsells"
         " hasOpenedModeSelector lastShownAnnouncementId lastModeExportPath lastModeImportPath"

@@ -168,8 +168,8 @@ class _RuleBudget:
         if len(file.text) <= left:
             return file
         self._reader.warn(
-            f"{file.label} does not fit: all rules together may have {MAX_RULES_CHARS:,} "
-            "characters."
+            f"{file.label} is left out: all rules together are limited to {MAX_RULES_CHARS:,} "
+            f"characters."
         )
         note = "[Left out here, for want of room. Read it where you need it.]"
         kept = file.text[:left].rstrip()

@@ -125,7 +125,8 @@ class UserRuleStore:
     def _build_changed_settings(self, rule: PersistentRule) -> dict[str, Any]:
         if not self.would_enable_only(rule):
             raise ConfigError(
-                f"{self._settings_file} was changed meanwhile; `{rule.text}` was not added to it."
+                f"{self._settings_file} was changed by another program; `{rule.text}` was not "
+                f"added. Try again."
             )
         settings = add_rule(self._config_store.load_settings(), rule)
         if rule.setting == "allowedCommands":

@@ -217,7 +217,7 @@ def _explain_ignored_key(key: str) -> str:
     is_restrictable = key in DISABLEABLE_FIELDS or key in (*_STRICTEST_VALUES, _NETWORK_KEY)
     if is_restrictable or key.startswith("allowed"):
         return "a project may only make rules stricter"
-    return "it is not a setting of a project; put it into your own settings"
+    return "it is not allowed in project settings; set it in your own settings"
 
 
 PRIVATE_KEYS = frozenset(

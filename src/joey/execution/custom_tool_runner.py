@@ -53,7 +53,7 @@ def describe(path: Path) -> dict[str, Any]:
     module = load(path)
     name = getattr(module, "NAME", path.stem)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name):
-        raise InvalidToolError(f"{name!r} cannot be the name of a tool")
+        raise InvalidToolError(f"{name!r} is not a valid tool name")
     description = inspect.getdoc(module.run) or inspect.getdoc(module) or ""
     if not description.strip():
         raise InvalidToolError("it has no docstring that says what it does")

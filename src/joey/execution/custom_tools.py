@@ -112,7 +112,7 @@ class LocalCustomTools:
             raise ToolError("tools are written in Python here")
         said = await self._run_runner("describe", file, b"", _DESCRIBE_TIMEOUT_S)
         if said.tool is None:
-            raise ToolError(said.error or "it said nothing about itself")
+            raise ToolError(said.error or "it did not describe itself")
         info = msgspec.convert({**said.tool, "path": shown, "source": source}, CustomToolInfo)
         check_tool_info(info)
         return info
@@ -207,7 +207,7 @@ def check_tool_info(info: CustomToolInfo) -> None:
     """Check a description. Raises ToolError if a provider would reject it, and with it the whole
     request."""
     if not _TOOL_NAME_RE.fullmatch(info.name):
-        raise ToolError(f"{info.name[:80]!r} cannot be the name of a tool")
+        raise ToolError(f"{info.name[:80]!r} is not a valid tool name")
     definition = (info.description, msgspec.json.encode(info.schema))
     if any(len(each) > MAX_DEFINITION_CHARS for each in definition):
         raise ToolError(
@@ -216,12 +216,12 @@ def check_tool_info(info: CustomToolInfo) -> None:
     properties = info.schema.get("properties", {})
     required = info.schema.get("required", [])
     if info.schema.get("type") != "object" or not isinstance(properties, dict):
-        raise ToolError("its schema is not that of an object with `properties`")
+        raise ToolError("its schema must describe an object with `properties`")
     for name, schema in properties.items():
         if not _PARAMETER_NAME_RE.fullmatch(name) or not isinstance(schema, dict):
-            raise ToolError(f"its parameter {name[:80]!r} cannot be one")
+            raise ToolError(f"{name[:80]!r} is not a valid parameter name")
     if not isinstance(required, list) or not all(name in properties for name in map(str, required)):
-        raise ToolError("its schema requires parameters that it does not have")
+        raise ToolError("its schema requires parameters that it does not define")
 
 
 _MAX_TRUST_CONTENT_BYTES = 1024 * 1024

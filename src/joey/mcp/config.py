@@ -167,7 +167,7 @@ def parse_server(
     transport = _resolve_transport(unexpanded_entry)
     content = msgspec.json.encode(value, order="sorted")
     if b"\\u0000" in content:
-        raise ValueError("it has a zero byte in it, which no program and no address can have")
+        raise ValueError("it has a zero byte, which is not allowed in programs or addresses")
     entry = _substitute_variables(unexpanded_entry, variables)
     if transport != "stdio":
         _check_url(entry.url or "")
@@ -207,7 +207,7 @@ def _resolve_transport(entry: ServerEntry) -> TransportKind:
     if entry.type is not None and entry.type not in _TRANSPORT_BY_TYPE:
         raise ValueError(f"unknown `type` {entry.type!r}; there are stdio, sse and streamable-http")
     if entry.command is not None and entry.url is not None:
-        raise ValueError("it has both `command` and `url`, and a server is reached by one of them")
+        raise ValueError("it has both `command` and `url`; use only one")
     transport = _TRANSPORT_BY_TYPE[entry.type] if entry.type is not None else None
     if entry.command is not None:
         if transport not in (None, "stdio"):

@@ -33,7 +33,7 @@ from joey.system.files import (
 
 MAX_FILE_BYTES = 1024 * 1024
 EXTRA_SERVERS_PSEUDO_PATH = Path("given")
-"""In place of a file, for servers that no file names."""
+"""Used in place of a path for servers that are not configured in a file."""
 
 
 def read_config_file(path: Path) -> dict[str, Any]:

@@ -58,8 +58,8 @@ _MAX_REQUEST_BYTES = 16 * 1024
 _REQUEST_TIMEOUT_S = 10.0
 _PAGE_HTML_TEMPLATE = "<!doctype html><meta charset=utf-8><title>joey</title><p>{text}</p>"
 _LOGGED_IN_TEXT = "Logged in. You can close this page and go back to joey."
-_REFUSED_TEXT = "The login was refused. joey says more."
-_UNEXPECTED_VISIT_TEXT = "This page is only for a login that joey has started."
+_REFUSED_TEXT = "The login was refused. See joey for details."
+_UNEXPECTED_VISIT_TEXT = "This page only works for a login started by joey."
 
 
 class LoginCallback:

@@ -74,7 +74,7 @@ class MessageLimiter:
             case JSONRPCRequest():
                 self._open_request_count += 1
                 if self._open_request_count > MAX_OPEN_REQUESTS:
-                    self.report_end("it asks faster than it takes answers")
+                    self.report_end("it sends requests faster than it reads responses")
                     raise EOFError
         return True
 

@@ -116,7 +116,7 @@ def describe_error(error: BaseException, context: ErrorContext, name: str = "") 
         case "LoginNeededError":
             return f"its login has expired; log in again: {login}"
         case "ValidationError":
-            return "its answer is not what the protocol promises"
+            return "its response violates the protocol"
         case "ConnectError":
             return "no server listens at its address"
         case "MCPError" if str(error) == _CONNECTION_CLOSED_MESSAGE and context.http_status == 0:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from joey.mcp.login import Credentials
 
 _HIDES_USER_SERVER_TEXT = (
-    "takes the place of your own server of this name, and what your settings allow it"
+    "replaces your own server of this name and inherits what your settings allow it"
 )
 _PROJECT_FILE_MODE = 0o644
 _TEST_TIMEOUT_S = 35.0
@@ -113,7 +113,8 @@ class ServerAdmin:
                     return path
         if not project and name in _read_server_entries(self._get_config_path(True))[1]:
             raise ServerNotFoundError(
-                f"The server {name!r} is named in the project's file; --project removes it there."
+                f"The server {name!r} is configured in the project's file; use --project to "
+                f"remove it there."
             )
         raise ServerNotFoundError(f"There is no server {name!r}; see joey mcp list.")
 
@@ -141,7 +142,7 @@ class ServerAdmin:
 
         config = self._require_config(name)
         if config.transport == "stdio":
-            raise ConfigError(f"{name!r} is a program on this machine, and needs no login.")
+            raise ConfigError(f"{name!r} runs on this machine and needs no login.")
         if self._get_state(config) == McpStatus.UNTRUSTED:
             raise ConfigError(f"{name!r} belongs to this workspace, which is not trusted.")
         session_module = await connection.load_module("session")

@@ -194,7 +194,7 @@ def suggest_path(kind: ProviderSpec, base_url: str | None) -> str:
     """Suggest a path for an address that only names a server, to add to an error."""
     if not base_url or kind.api_protocol is ApiProtocol.ANTHROPIC or _has_path(base_url):
         return ""
-    return f"perhaps {base_url.rstrip('/')}/v1 is meant"
+    return f"did you mean {base_url.rstrip('/')}/v1?"
 
 
 def _has_path(base_url: str) -> bool:

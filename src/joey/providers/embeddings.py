@@ -127,7 +127,7 @@ class EmbeddingClient:
             items = sorted(_response_decoder.decode(answer).data, key=lambda item: item.index)
         except (msgspec.ValidationError, *errors.JSON_DECODE_ERRORS) as error:
             raise errors.build_malformed_response_error(
-                self._service, "something else than vectors"
+                self._service, "something other than vectors"
             ) from error
         if len(items) != count:
             what = f"{len(items)} vectors for {count} texts"

@@ -323,7 +323,7 @@ def _parse_error_body(body: bytes, content_type: str) -> _ErrorDetails:
         parsed = msgspec.json.decode(body)
     except JSON_DECODE_ERRORS:
         if "html" in content_type or body.lstrip()[:1] == b"<":
-            return _ErrorDetails("it answered with a web page", None, None)
+            return _ErrorDetails("the service returned a web page", None, None)
         return _ErrorDetails(body.decode("utf-8", "replace").strip(), None, None)
     if isinstance(parsed, list) and parsed:
         parsed = parsed[0]
@@ -420,7 +420,7 @@ def _format_error_message(
     says = _format_error_details(service, status, said)
     match failure:
         case ProviderFailureKind.AUTH if service.login:
-            return f"{who} does not accept the {service.login}, or not for {service.model}. {says}"
+            return f"{who} rejected the {service.login}, at least for {service.model}. {says}"
         case ProviderFailureKind.AUTH if service.api_key is None:
             return f"{who} requires an API key, and none is set. {_format_key_hint(service)} {says}"
         case ProviderFailureKind.AUTH:
@@ -445,13 +445,13 @@ def _format_error_message(
         ):
             return f"{_format_server_advice(service, failure)} {says}"
         case ProviderFailureKind.CONTEXT_OVERFLOW:
-            return f"The conversation is longer than {service.model} can take. {says}"
+            return f"The conversation is too long for {service.model}. {says}"
         case ProviderFailureKind.TOOLS_REFUSED:
             advice = build_tools_advice(service.model, said.message)
             text = f"{who} does not take tools for {service.model}. Use --protocol xml. {says}"
             return f"{text} {advice}".rstrip()
         case ProviderFailureKind.QUOTA:
-            return f"The account at {who} has no credit left for this. {says}"
+            return f"The account at {who} has insufficient credit. {says}"
         case ProviderFailureKind.RATE_LIMIT:
             return f"{who}: rate limit reached. {says}"
         case ProviderFailureKind.MALFORMED_STREAM:
@@ -468,7 +468,7 @@ def _format_server_advice(service: ServiceInfo, failure: ProviderFailureKind) ->
     place = (service.provider_name, service.model, service.profile_name, service.base_url)
     if failure is ProviderFailureKind.OUT_OF_MEMORY:
         advice = get_memory_advice(*place)
-        return f"{service.label} has too little memory for {service.model}: {advice}."
+        return f"{service.label} does not have enough memory for {service.model}: {advice}."
     advice = get_window_advice(*place)
     return f"The request is larger than the window of {service.model}: {advice}."
 

@@ -47,8 +47,8 @@ def make_provider(
     kind = find_provider_spec(profile.provider)
     if not (profile.model or kind.default_model):
         raise ConfigError(
-            f"The profile {profile.name!r} names no model, and {kind.name} has no usual one."
-            " Name one with --model, or in the profile."
+            f"The profile {profile.name!r} names no model, and {kind.name} has no default. Set "
+            f"one with --model or in the profile."
         )
     if not profile.model:
         profile = structs.replace(profile, model=kind.default_model)

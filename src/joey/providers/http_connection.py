@@ -242,7 +242,7 @@ async def _read_tunnel_response(connection: HttpConnection, proxy: HttpAddress) 
         events = ResponseReader().feed(received[: received.find(b"\r\n\r\n") + 4])
     except ProtocolError as error:
         raise ProviderError(
-            f"{proxy.host_and_port} does not answer like a proxy ({error}). Check HTTPS_PROXY.",
+            f"{proxy.host_and_port} does not respond like a proxy ({error}). Check HTTPS_PROXY.",
             failure=ProviderFailureKind.NETWORK,
         ) from error
     match events:

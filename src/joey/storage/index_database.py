@@ -127,15 +127,15 @@ class IndexDatabase:
         if is_damaged and not self._has_tried_deletion:
             self._has_tried_deletion = True
             self._delete_file()
-            what = "is of another version" if is_mismatch else "was damaged"
+            what = "has a different version" if is_mismatch else "was damaged"
             self.warnings.append(f"the index of tasks ({self.path}) {what}, and is rebuilt")
             return
         self._is_temporary = True
         if not isinstance(error, FileNotFoundError):
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             self.warnings.append(
-                f"the index of tasks ({self.path}) cannot be used: {reason}; every task folder is"
-                " read instead"
+                f"the index of tasks ({self.path}) cannot be used: {reason}; reading every task "
+                f"folder instead"
             )
 
     def _open_file(self) -> sqlite3.Connection:

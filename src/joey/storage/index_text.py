@@ -27,7 +27,7 @@ from joey.system.files import read_regular_file
 
 MAX_SEARCHABLE_CHARS = 1024 * 1024
 _MAX_READ_BYTES = 8 * 1024 * 1024
-"""Of one conversation."""
+"""Characters indexed per conversation."""
 _MAX_QUERY_TERMS = 32
 _MAX_TERM_CHARS = 200
 _UNSEARCHED_SAY_KINDS = frozenset(

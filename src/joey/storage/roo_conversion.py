@@ -137,7 +137,7 @@ def _replace_invalid_blocks(role: str, blocks: tuple[Block, ...]) -> Iterator[Bl
         elif role == "assistant":
             yield TextBlock("[image]")
         else:
-            _log.warning("a thought among the words of a person was left out")
+            _log.warning("a thinking block in a user message was left out")
 
 
 def _convert_block(raw: Any) -> Block | None:

@@ -53,7 +53,7 @@ def read_json_array(directory: Path, name: str) -> JsonArray:
         if isinstance(value, list) and value:
             return JsonArray(value)
         if value is not None:
-            _log.warning("%s holds no list of messages", path)
+            _log.warning("%s does not contain a list of messages", path)
     for path in paths:
         if whole := _read_intact_elements(path):
             _log.warning("%s is broken; its first %s entries are used", path, len(whole))

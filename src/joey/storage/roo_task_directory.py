@@ -88,7 +88,7 @@ class RooHistories(Struct, frozen=True):
     @property
     def problem(self) -> str:
         """What is missing; empty if nothing is."""
-        lost = [f"{self.rebuilt_file} cannot be used"] if self.rebuilt_file else []
+        lost = [f"{self.rebuilt_file} is unusable"] if self.rebuilt_file else []
         return "; ".join(
             [*lost, *(f"{name} is cut off or damaged" for name in self.truncated_files)]
         )

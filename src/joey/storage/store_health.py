@@ -20,7 +20,7 @@ from joey.storage.task_store import find_abandoned_staging_directories
 from joey.system.files import read_regular_file
 
 MAX_CHECKED_TASKS = 2_000
-"""The latest first."""
+"""Latest first."""
 _JOURNAL_HEAD_BYTES = 64 * 1024
 
 
@@ -83,7 +83,7 @@ def _find_problems(directory: Path) -> Iterator[str]:
     try:
         if not td.has_history(directory):
             if any(directory.iterdir()) and not (directory / td.METADATA_FILE).exists():
-                yield "there is no history in it"
+                yield "it has no history"
             return
         head = read_regular_file(directory / td.JOURNAL_FILE, _JOURNAL_HEAD_BYTES)
         if head is not None and not head.strip():

@@ -48,7 +48,7 @@ LEGACY_HISTORY_FILE = "claude_messages.json"
 METADATA_FILE = "task_metadata.json"
 HISTORY_ITEM_FILE = "history_item.json"
 IMPORT_MARKER_FILE = "imported.json"
-"""Marks a copy that `joey tasks import` made of somebody else's task."""
+"""Marks a copy of another user's task made by `joey tasks import`."""
 COMMAND_OUTPUT_DIRECTORY = "command-output"
 LOCK_FILE = "lock"
 INDEX_FILE = "index.sqlite"
@@ -191,7 +191,9 @@ def is_locked(directory: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise build_storage_error("could not look who holds the task", directory, error) from error
+        raise build_storage_error(
+            "could not determine which process holds the task", directory, error
+        ) from error
     try:
         return os.fstat(descriptor).st_size > 0 and not try_lock(descriptor, shared=True)
     finally:
@@ -242,8 +244,8 @@ def _format_locked_message(task_id: str, holder: LockOwner | None) -> str:
         return f"task {task_id} is already open in this process (since {since})."
     if _is_owner_dead(holder):
         return (
-            f"task {task_id} is open in a process left behind by process {holder.pid}, which took"
-            f" it at {since} and has ended. Stop that process and try again."
+            f"task {task_id} is still open in a child of process {holder.pid}, which opened it at "
+            f"{since} and has exited. Stop that process and try again."
         )
     return (
         f"task {task_id} is open in process {holder.pid} since {since}."

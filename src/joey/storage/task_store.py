@@ -229,7 +229,7 @@ class JsonFileStore:
         marks = (td.JOURNAL_FILE, td.IMPORT_MARKER_FILE)
         ours = any((directory / name).exists() for name in marks)
         if directory != td.build_task_directory_path(self.tasks_directory, bare) or not ours:
-            raise StoreError(f"{directory} was not written by joey, and stays as it is.")
+            raise StoreError(f"{directory} was not written by joey and was not changed.")
         lock = td.TaskLock.acquire(directory, bare)
         try:
             with translate_storage_errors(f"could not delete task {bare}", directory):
@@ -380,8 +380,8 @@ class TaskSecretFiles:
             return None if data is None else _secrets_decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StoreError(
-                f"{path} is damaged, so that the key of task {task_id} is not known. Delete the"
-                " file, and name the model with --profile, --provider or --base-url."
+                f"{path} is damaged, so the profile key of task {task_id} is unknown. Delete the "
+                f"file, then name the model with --profile, --provider or --base-url."
             ) from error
 
     def load_all(self) -> Iterator[TaskSecrets]:

@@ -24,7 +24,8 @@ class AzureProvider(TokenProvider, OpenAiProvider):
     def _build_url(self, profile: Profile) -> str:
         if not profile.base_url:
             raise ConfigError(
-                "Azure has an address for each resource: set AZURE_OPENAI_ENDPOINT, or `baseUrl` in"
+                "Azure needs the address of your resource: set AZURE_OPENAI_ENDPOINT, or "
+                "`baseUrl` in"
                 " the profile."
             )
         if profile.api_version is None:

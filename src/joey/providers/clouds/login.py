@@ -72,7 +72,7 @@ def _build_login_error(
             f"The {service.login} for {service.label} could not be renewed. Try again. ({reason})"
         )
         return ProviderError(text, failure=ProviderFailureKind.NETWORK)
-    text = f"There is no {service.login} for {service.label}. {advice} ({reason})"
+    text = f"No {service.login} was found for {service.label}. {advice} ({reason})"
     return ProviderError(text, failure=ProviderFailureKind.AUTH)
 
 

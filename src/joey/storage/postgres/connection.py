@@ -38,7 +38,7 @@ def check_url(url: str) -> str:
         is_address = False
     if not is_address:
         raise ConfigError(
-            f"{strip_url_password(url)} is not the address of a store: use postgresql://HOST/DATABASE."
+            f"{strip_url_password(url)} is not a store address: use postgresql://HOST/DATABASE."
         )
     return url
 

@@ -146,7 +146,7 @@ class Lease:
                 self._discard_connection()
                 continue
             if not is_ours:
-                self._lose("another process has taken over what this one was doing")
+                self._lose("another process has taken over its work")
                 return
             self._last_beat = began
 

@@ -76,12 +76,12 @@ class SchemaState(Struct, frozen=True):
     server: str
     encoding: str
     version: int | None
-    """None: there are no tables yet."""
+    """None if there are no tables yet."""
     tasks: int = 0
     workers: int = 0
     batches: int = 0
     problem: str | None = None
-    """Why it cannot be used."""
+    """Why the store cannot be used."""
 
 
 def create_tables(url: str) -> None:

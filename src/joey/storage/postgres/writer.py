@@ -197,7 +197,7 @@ class RecordWriter:
 
     def _fail_all(self) -> None:
         """Fail the commits that callers wait for, because the lease is lost."""
-        error = TaskLostError(self.lease.lost_reason or "The lease of this process is over.")
+        error = TaskLostError(self.lease.lost_reason or "The lease of this process has expired.")
         with self.lock:
             journals = [*self._dirty, *(group.journal for group in self._in_flight)]
         for journal in journals:

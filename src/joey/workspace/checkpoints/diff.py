@@ -122,4 +122,4 @@ async def _run_git(git: ShadowRepository, *arguments: str, stdin: bytes | None =
 
 
 def _build_damaged_error(reason: str) -> CheckpointError:
-    return CheckpointError(f"what was kept is damaged, and cannot be read: {reason}.")
+    return CheckpointError(f"the checkpoint is damaged and cannot be read: {reason}.")

@@ -98,7 +98,7 @@ def remove_interrupted_leftovers(root: Path, recovery_path: Path) -> None:
 def _split_path(path: bytes) -> list[bytes]:
     parts = path.split(b"/")
     if any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts):
-        raise OSError(f"{path!r} is no path of a workspace")
+        raise OSError(f"{path!r} is not a path in a workspace")
     return parts
 
 

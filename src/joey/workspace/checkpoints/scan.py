@@ -382,11 +382,11 @@ def check_workspace(root: Path, home: Path) -> None:
     """Check the workspace. Raises CheckpointError, which says why its files are not saved."""
     if _is_no_project(root):
         raise CheckpointError(
-            f"the files of {root} are not kept: it is no project, but a home of many things."
-            " Work in a folder of its own to have checkpoints."
+            f"the files of {root} are not kept: it is a home or system directory, not a project. "
+            f"Work in a separate folder to get checkpoints."
         )
     if not root.is_dir():
-        raise CheckpointError(f"the folder {root} is not there. Bring it back, and try again.")
+        raise CheckpointError(f"the folder {root} does not exist. Restore it and try again.")
     if root == home or home.joinpath("checkpoints") in (root, *root.parents):
         raise CheckpointError(f"the files of {root} are not kept: they are joey's own.")
 

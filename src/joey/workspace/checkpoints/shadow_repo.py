@@ -168,10 +168,11 @@ def _build_git_error(command: str, answer: CompletedProgram) -> CheckpointError:
             text in line for text in _NON_DAMAGE_ERROR_TEXTS
         ):
             return CheckpointError(
-                f"git {command} failed: {line}. Check the room and the permissions there."
+                f"git {command} failed: {line}. Check the free disk space and the permissions "
+                f"there."
             )
     if -answer.returncode in _EXTERNAL_KILL_SIGNALS:
-        return CheckpointError(f"git {command} was ended by somebody else.")
+        return CheckpointError(f"git {command} was killed by another process.")
     return ShadowGitError(f"git {command} failed: {lines[0]}", stderr)
 
 

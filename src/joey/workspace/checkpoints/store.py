@@ -137,7 +137,7 @@ class WorkspaceCheckpoints:
                 others = {one.path for one in since}
                 if names := [to_file_change(one).path for one in found if one.path in others]:
                     raise CheckpointError(
-                        f"somebody else has changed files meanwhile: {_format_names(names)}."
+                        f"files were modified outside joey: {_format_names(names)}."
                     )
             # But for files that git was told to ignore after they were first kept.
             if gone := [one for one in found if one.kind == "removed"]:

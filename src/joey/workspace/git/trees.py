@@ -184,7 +184,7 @@ class GitTrees:
             timeout_s=_GIT_TIMEOUT_S,
         )
         if answer.is_truncated:
-            raise ToolError("git has more to say than can be looked at: too many files")
+            raise ToolError("git's output is too large: too many files")
         if answer.returncode != 0:
             raise ToolError(describe_failure(answer))
         return answer.stdout

@@ -129,7 +129,7 @@ class GitWorktrees:
         to = directory / ours.paths.prefix
         await asyncio.to_thread(_copy_files, self._workspace, to, [each for each in listed if each])
         if (theirs := await self._open_worktree(ours, name, lock)) is None:
-            raise ToolError(f"git made no worktree in {directory}")
+            raise ToolError(f"git did not create a worktree in {directory}")
         await theirs.run_text("update-ref", _BASE_REF, base)
 
     async def _open_worktree(self, ours: GitTrees, name: str, lock: int) -> GitTrees | None:
