@@ -34,12 +34,12 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     language: str = ""
     """The language in which the model answers; empty: the language of your message."""
     mode_api_configs: dict[str, str] = {}
-    """Which profile a mode works with, by the mode's slug; others stay with the task's own."""
+    """Profiles of modes, by the mode's slug; other modes use the task's own profile."""
     custom_mode_prompts: dict[str, ModePromptOverride | None] = {}
-    """Other texts for built-in modes, by their slugs."""
+    """Replacement texts for built-in modes, by their slugs."""
 
     auto_approval_enabled: bool = True
-    """Off: everything is asked, whatever the `alwaysAllow…` switches say."""
+    """Off: everything needs approval, regardless of the `alwaysAllow…` switches."""
     always_allow_read_only: bool = True
     """Read files of the workspace without asking, also by sandboxed commands that only read."""
     always_allow_read_only_outside_workspace: bool = False
@@ -59,21 +59,21 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     always_allow_subtasks: bool = False
     """Let the model delegate to subtasks without asking."""
     always_allow_mcp: bool = False
-    """Call MCP tools without asking that are on their server's own `alwaysAllow` list."""
+    """Call MCP tools on their server's own `alwaysAllow` list without asking."""
     allowed_mcp_tools: tuple[str, ...] = ()
-    """MCP tools that need not be on a server's list: `server/tool`, `server/*`, or `*` for all."""
+    """MCP tools allowed besides a server's list: `server/tool`, `server/*`, or `*` for all."""
     always_allow_browser: bool = False
     """Let the model use the browser without asking."""
     always_allow_followup_questions: bool = False
-    """Answer a question of the model with its first suggestion when nobody else does."""
+    """Answer a question of the model with its first suggestion if no user answers it."""
     followup_auto_approve_timeout_ms: _NonNegativeInt = 60_000
     """Milliseconds before a question of the model is answered with its first suggestion."""
     allowed_commands: tuple[str, ...] = ()
-    """Beginnings of commands that may run without asking; `*` stands for all."""
+    """Beginnings of commands that may run without asking; `*` means all."""
     denied_commands: tuple[str, ...] = ()
     """Beginnings of commands that never run, unless a longer beginning allows them."""
     hooks: tuple[Hook, ...] = ()
-    """Your own commands that run at certain moments of a task."""
+    """Your own commands that run at certain events of a task."""
 
     allowed_max_requests: _NonNegativeInt | None = None
     """Requests to the model before you are asked whether to continue."""
@@ -96,15 +96,15 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     terminal_output_preview_size: Literal["small", "medium", "large"] = "medium"
     """How much of the output of a command the model sees at once."""
     sandbox: Literal["auto", "off", "required"] = "auto"
-    """Sandbox commands as well as this machine can, not at all, or not run them otherwise."""
+    """Sandbox commands if possible, never, or refuse to run them without a sandbox."""
     sandbox_network: NetworkSetting = "off"
     """What sandboxed commands may reach: `off` (nothing), `registries` (the package registries and
     git remotes that this machine is configured with), `all`, or a list of hosts, in which
-    `registries` may be too. A change counts for running tasks at once."""
+    `registries` may be too. A change applies to running tasks at once."""
     sandbox_readable: tuple[str, ...] = ()
-    """Folders besides the workspace and the system that sandboxed commands may read."""
+    """Directories besides the workspace and the system that sandboxed commands may read."""
     sandbox_writable: tuple[str, ...] = ()
-    """Folders besides the workspace, and protected files in it, that they may change."""
+    """Directories besides the workspace, and protected files in it, that they may change."""
     sandbox_max_processes: _NonNegativeInt = 1024
     """Processes that a sandboxed command may have at once; 0: no limit."""
     sandbox_max_memory_mb: _NonNegativeInt = 16_384
@@ -115,11 +115,11 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     """CPU seconds of one process of a sandboxed command; 0: no limit."""
 
     max_workspace_files: _NonNegativeInt = 200
-    """File names that the model is given when a task starts."""
+    """File names in the first request of a task."""
     max_concurrent_file_reads: _PositiveInt | None = None
-    """Files that one call reads at most; none: as many as fit into one result."""
+    """Maximum files per call; none: as many as fit into one result."""
     max_read_file_line: _CountOrUnlimited = -1
-    """Lines of a file that are read unless a range is asked for; -1: 2000."""
+    """Lines of a file that are read without a range; -1: 2000."""
     max_image_file_size: _NonNegativeInt = 5
     """Size of an image file that is read, in megabytes."""
     max_total_image_size: _NonNegativeInt = 20
@@ -141,13 +141,13 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     edit_tool: Literal[
         "auto", "apply_diff", "apply_patch", "edit", "edit_file", "search_replace"
     ] = "auto"
-    """Which tool changes files; `auto` takes the one that the model knows best."""
+    """Which tool changes files; `auto` uses the one that the model was trained on."""
     disabled_tools: tuple[str, ...] = ()
     """Tools that are neither offered nor run, by any of their names."""
     mcp_enabled: bool = True
     """Start MCP servers, and offer their tools."""
     browser_tool_enabled: bool = True
-    """Offer the browser, where there is one."""
+    """Offer the browser, if there is one."""
     browser_viewport_size: str = "900x600"
     """Width and height of the browser's window, in pixels."""
     codebase_index_enabled: bool = True
@@ -159,15 +159,15 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     use_agent_rules: bool = True
     """Read `AGENTS.md`."""
     enable_subfolder_rules: bool = False
-    """Read the `.roo` folders and `AGENTS.md` files below the workspace too."""
+    """Read the `.roo` directories and `AGENTS.md` files below the workspace too."""
     max_git_status_files: _NonNegativeInt | None = None
-    """Changed files told with each request; none: 20, with the first one only; 0: no git status."""
+    """Changed files in each request; none: 20, in the first one only; 0: no git status."""
     new_task_require_todos: bool = False
     """A subtask must be given a todo list."""
     include_diagnostic_messages: bool = True
     """Tell the model about new problems in a file that it changed."""
     max_diagnostic_messages: _CountOrUnlimited = 50
-    """New problems of one file that the model is told of; -1: all."""
+    """New problems of one file that the model sees; -1: all."""
     diagnostics_timeout_seconds: _NonNegativeFloat = 5.0
     """Seconds that a checker of a file may take."""
     diagnostic_checkers: dict[str, str] = {}
@@ -180,14 +180,14 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=
     checkpoint_max_age_days: _NonNegativeInt = 30
     """Days for which checkpoints are kept."""
     checkpoint_max_megabytes: _NonNegativeInt = 2048
-    """Megabytes of checkpoints that are kept of each workspace; the oldest go first."""
+    """Megabytes of checkpoints kept per workspace; the oldest are deleted first."""
 
     auto_condense_context: bool = True
     """Summarize the conversation when the window is nearly full; if off, drop its oldest turns."""
     auto_condense_context_percent: _ThresholdPercent = 100
     """How full the model's window may get before the conversation is summarized, in percent."""
     profile_thresholds: dict[str, int] = {}
-    """`autoCondenseContextPercent` of single profiles, by name: 5 to 100, or -1 for no other."""
+    """`autoCondenseContextPercent` per profile, by name: 5 to 100, or -1 for the general value."""
     custom_condensing_prompt: str = ""
     """The prompt for summaries, instead of the built-in one."""
     condensing_profile: str = ""
@@ -265,58 +265,58 @@ class Profile(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=T
     name: str = "default"
     """Which it is among the others."""
     provider: str = "anthropic"
-    """Whose API is spoken: `anthropic`, `openai`, `ollama` and others (see models.md)."""
+    """The provider: `anthropic`, `openai`, `ollama` and others (see models.md)."""
     model: str = ""
-    """The model's name; empty: the provider's usual one."""
+    """The model's name; empty: the provider's default."""
     base_url: str | None = None
     """Another address of the provider."""
     api_key: str | None = None
     """The key; without one, the provider's variable is used."""
     credentials: dict[str, str] = {}
-    """Of a cloud, instead of a key (see models.md); without, the login of this machine is used."""
+    """For clouds, instead of a key (see models.md); by default the login of this machine."""
     region: str | None = None
     """Region of Amazon Bedrock or Vertex AI: `us-east-1`, `global`."""
     project: str | None = None
     """Project of Vertex AI."""
     api_version: str | None = None
-    """Azure: a dated version such as `2024-10-21`; without, its v1 API is used."""
+    """Azure: a dated version such as `2024-10-21`; by default its v1 API is used."""
     max_tokens: _NonNegativeInt | None = None
-    """Tokens of one answer, where the catalogue does not know the model."""
+    """Maximum tokens of a reply, if the catalogue does not know the model."""
     context_window: _NonNegativeInt | None = None
-    """Tokens that the model takes in, where the catalogue does not know it."""
+    """Context window in tokens, if the catalogue does not know the model."""
     temperature: _NonNegativeFloat | None = None
-    """Sent along where the model takes it."""
+    """Sent if the model accepts it."""
     thinking_budget: _NonNegativeInt | None = None
-    """Tokens of extended thinking; without, it is off."""
+    """Tokens of extended thinking; off by default."""
     top_p: _NonNegativeFloat | None = None
     """Nucleus sampling."""
     top_k: _NonNegativeInt | None = None
-    """Sampling from so many tokens."""
+    """Sample from this many of the likeliest tokens."""
     min_p: _NonNegativeFloat | None = None
-    """Sampling from tokens of at least this share of the likeliest one's probability."""
+    """Sample from tokens with at least this share of the likeliest one's probability."""
     presence_penalty: _NonNegativeFloat | None = None
-    """Against repetition."""
+    """Penalty for repeated tokens."""
     extra_body: dict[str, Any] = {}
     """Added to the body of each request; `null` leaves a parameter out."""
     chat_template_kwargs: dict[str, Any] = {}
     """For the chat template of a local server: `{"enable_thinking": false}`."""
     reasoning_effort: str | None = None
-    """How much the model should think, where it takes that: `low`, `medium`, `high`."""
+    """How much the model should think, if it supports that: `low`, `medium`, `high`."""
     legacy_headers: bool | None = None
-    """Anthropic's wire: `x-api-key` and `2023-06-01`, as older servers want; by default with an
-    address of its own."""
+    """Anthropic's API: send `x-api-key` and `2023-06-01`, as older servers require; on by default
+    with a custom `baseUrl`."""
     protocol: ToolProtocol | None = None
     """How the model calls tools: `native` or `xml`."""
     native_tools: bool | None = None
-    """Whether the model can call tools by the API, where the catalogue is wrong."""
+    """Whether the model can call tools by the API, if the catalogue is wrong."""
     images: bool | None = None
-    """Whether the model takes images, where the catalogue is wrong."""
+    """Whether the model accepts images, if the catalogue is wrong."""
     prices: Prices | None = None
     """US dollars per million tokens: `{"input": 1, "output": 5, "cache_reads": 0.1}`."""
     request_timeout: _NonNegativeFloat = 600.0
-    """Seconds without a byte before a request is given up."""
+    """Seconds without data before a request times out."""
     rate_limit_seconds: _NonNegativeFloat | None = None
-    """Seconds between the starts of two requests of a task, at least."""
+    """Minimum seconds between the starts of two requests of a task."""
     headers: dict[str, str] = {}
     """Added to each request."""
 
