@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from joey.cli.headless.refusal_advice import describe_refusals, suggest_flags
 from joey.core.events import AskOpened
@@ -47,6 +48,26 @@ def test_every_command_that_lacks_a_rule_is_named_where_rules_help(
 ) -> None:
     settings = Settings(allowed_commands=("git status",))
     assert suggest_flags([command(line)], settings) == flags
+
+
+@pytest.mark.parametrize(
+    ("line", "flags"),
+    [
+        ("python3 -m pytest -q 2>&1 | tail -3", ["--allow 'python3 -m pytest -q'"]),
+        ("make test | tee log", ["--allow 'make test'", "--allow 'tee log'"]),
+        ("git status | tail -3", ["--allow tail"]),
+    ],
+)
+def test_no_flag_is_named_for_commands_that_only_read_in_the_sandbox(
+    line: str, flags: list[str]
+) -> None:
+    settings = Settings(allowed_commands=("git status",))
+    ask = structs.replace(command(line), sandbox="full")
+
+    assert suggest_flags([ask], settings) == flags
+    assert "--allow tail" in suggest_flags(
+        [structs.replace(ask, text="make | tail")], settings, has_hidden_files=True
+    )
 
 
 def test_edits_are_allowed_by_a_flag_where_it_reaches() -> None:

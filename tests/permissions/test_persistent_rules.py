@@ -67,6 +67,50 @@ def test_what_no_rule_can_say_is_not_offered_one(command: str) -> None:
     assert offered(runs(command)) is None
 
 
+@pytest.mark.requirement("always:narrowest")
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("python3 -m pytest -q 2>&1 | tail -3", "python3 -m pytest -q"),
+        ("cat a.txt | npm run lint | sort | head -5", "npm run lint"),
+        ("make all | npm test", "npm test"),
+    ],
+)
+def test_a_pipeline_is_offered_the_rule_for_its_one_command_that_needs_one(
+    command: str, rule: str
+) -> None:
+    claim = Claim(Access.EXECUTE, command=command, sandbox="full")
+    assert offered(claim, always_allow_execute=True, allowed_commands=("make",)) == rule
+
+
+@pytest.mark.requirement("always:not-offered")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("npm test | tee log", "npm test | make", "npm test | sh", "npm test | xargs rm"),
+        *("npm test | sort -o x", "cat a | python3 -", "npm test | python3 x.py", "cat a | sudo b"),
+        *("npm test && tail -3 log", "cd src && npm test", "npm test; ls | tail", "tail -3 | rm"),
+        *("npm test | git diff", "npm test | tail -3 > x", "npm test | tail $(id)"),
+        *("npm test | cat ../x", "npm test | cat /etc/passwd", "ls | npm test | rm x"),
+    ],
+)
+def test_no_rule_is_offered_for_a_line_of_which_more_is_not_allowed(command: str) -> None:
+    claim = Claim(Access.EXECUTE, command=command, sandbox="full")
+    assert offered(claim, denied_commands=("rm",)) is None
+
+
+@pytest.mark.requirement("always:not-offered")
+def test_readers_of_a_pipeline_count_only_where_reading_is_allowed() -> None:
+    line = "npm test | tail -3"
+    assert offered(Claim(Access.EXECUTE, command=line, sandbox="full")) == "npm test"
+    assert offered(Claim(Access.EXECUTE, command=line, sandbox="off")) is None
+    hidden = Claim(Access.EXECUTE, command=line, sandbox="full", has_hidden_files=True)
+    assert offered(hidden) is None
+    confined = Claim(Access.EXECUTE, command=line, sandbox="full")
+    assert offered(confined, always_allow_read_only=False) is None
+    assert offered(confined, denied_commands=("tail",)) is None
+
+
 @pytest.mark.requirement("always:denied")
 @pytest.mark.parametrize("command", ["git push origin main", "xargs git push", "make rm"])
 def test_no_rule_is_offered_where_a_denied_command_may_be(command: str) -> None:

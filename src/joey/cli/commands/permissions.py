@@ -77,12 +77,16 @@ async def _find_missing_rules(
     if not explained.commands or explained.decision != "ask":
         return []
     line = " ".join(arguments.command_line)
-    rules = find_missing_rules(line, explainer.settings) or []
     flags = build_permission_flags(arguments)
-    wider = PermissionExplainer(
-        resolve_workspace_argument(arguments), structs.replace(flags, allow=(*flags.allow, *rules))
-    )
-    return rules if (await wider.explain_command(line)).decision == "allow" else []
+    for sandbox in (explained.sandbox or None, None):
+        rules = find_missing_rules(line, explainer.settings, sandbox) or []
+        wider = PermissionExplainer(
+            resolve_workspace_argument(arguments),
+            structs.replace(flags, allow=(*flags.allow, *rules)),
+        )
+        if (await wider.explain_command(line)).decision == "allow":
+            return rules
+    return []
 
 
 def _describe_explanation(

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from joey.core.events import AskOpened
 from joey.core.permissions.commands import judge_command
-from joey.core.permissions.policy import Allow, BoundarySetting, list_protected_subjects
+from joey.core.permissions.policy import (
+    Allow,
+    BoundarySetting,
+    Claim,
+    SandboxStatus,
+    is_reading_enabled,
+    list_protected_subjects,
+)
 from joey.core.permissions.programs import is_read_only
-from joey.core.permissions.reasons import ReasonKind
+from joey.core.permissions.reading_commands import find_rules_with_readers
+from joey.core.permissions.reasons import Access, ReasonKind
 from joey.core.permissions.shell import Words, parse_plain_commands
 from joey.core.settings import Settings
 from joey.core.text import sanitize
 from joey.core.tool_calls import COMMAND_TOOL_NAME
 from joey.presentation.tool_calls import describe_call
+
+RuleCheck = Callable[[str, list[str], Settings], bool]
+"""Whether the settings and further rules allow a command line."""
 
 _BOUNDARY_ADVICE = {
     BoundarySetting.READ_OUTSIDE: "-y does not read private files outside the workspace: add"
@@ -27,9 +38,14 @@ _BOUNDARY_ADVICE = {
 
 
 def describe_refusals(
-    refused: Sequence[AskOpened], settings: Settings, *, yes: bool = False
+    refused: Sequence[AskOpened],
+    settings: Settings,
+    *,
+    yes: bool = False,
+    has_hidden_files: bool = False,
 ) -> list[str]:
-    """Describe refusals for the user; `yes`: everything was allowed, as far as a flag can."""
+    """Describe refusals for the user; `yes`: everything was allowed, as far as a flag can;
+    `has_hidden_files`: commands that read need rules too."""
     calls = (_describe_refused_call(ask) for ask in refused)
     lines = ["joey: not done, because no user was there to allow it:"]
     lines += (f"  {call}" for call in dict.fromkeys(calls))
@@ -37,7 +53,7 @@ def describe_refusals(
         return [*lines, f"joey: {_explain_refusal_despite_yes(refused)}"]
     advice = _format_boundary_advice(refused) or "-y allows everything in the workspace"
     advice = f"{advice}; without -p, joey asks"
-    if flags := " ".join(suggest_flags(refused, settings)):
+    if flags := " ".join(suggest_flags(refused, settings, has_hidden_files=has_hidden_files)):
         advice = f"{flags} would have allowed {_describe_coverage(refused, settings)}; {advice}"
     return [*lines, f"joey: {advice}"]
 
@@ -73,11 +89,13 @@ def _format_boundary_advice(refused: Sequence[AskOpened]) -> str:
     return "; ".join(advice for setting, advice in _BOUNDARY_ADVICE.items() if setting in beyond)
 
 
-def suggest_flags(refused: Iterable[AskOpened], settings: Settings) -> list[str]:
+def suggest_flags(
+    refused: Iterable[AskOpened], settings: Settings, *, has_hidden_files: bool = False
+) -> list[str]:
     """Suggest the flags that allow exactly these calls, as far as rules can."""
     flags: list[str] = []
     for ask in refused:
-        flags += _suggest_flags_for_ask(ask, settings) or ()
+        flags += _suggest_flags_for_ask(ask, settings, has_hidden_files=has_hidden_files) or ()
     return list(dict.fromkeys(flags))
 
 
@@ -88,10 +106,13 @@ def _describe_coverage(refused: Sequence[AskOpened], settings: Settings) -> str:
     return "it" if len(helped) == 1 else "this"
 
 
-def _suggest_flags_for_ask(ask: AskOpened, settings: Settings) -> list[str] | None:
+def _suggest_flags_for_ask(
+    ask: AskOpened, settings: Settings, *, has_hidden_files: bool = False
+) -> list[str] | None:
     """Suggest flags for one question; None if no flag but `-y` would help."""
     if ask.tool == COMMAND_TOOL_NAME:
-        rules = find_missing_rules(ask.text, settings)
+        sandbox = None if has_hidden_files else ask.sandbox
+        rules = find_missing_rules(ask.text, settings, sandbox)
         is_fixed_by_rule = any(
             reason.kind in (ReasonKind.NO_RULE, ReasonKind.RISKY_ARGUMENTS)
             or reason.setting == "alwaysAllowExecute"
@@ -110,28 +131,48 @@ def _list_settings_off(ask: AskOpened) -> list[str]:
     return [each.setting for each in ask.reasons if each.kind is ReasonKind.SETTING_OFF]
 
 
-def find_missing_rules(line: str, settings: Settings) -> list[str] | None:
-    """Find the rules that would allow a command line; None if no rule would."""
+def find_missing_rules(
+    line: str, settings: Settings, sandbox: SandboxStatus | None = None
+) -> list[str] | None:
+    """Find the rules that would allow a command line; None if no rule would. With a `sandbox` that
+    confines it, commands that only read need none in a workspace without hidden files."""
     commands = parse_plain_commands(line)
     if commands is None:
         return None
-    rules = [_find_allowing_rule(argv, settings) for argv in dict.fromkeys(commands)]
-    found = [rule for rule in dict.fromkeys(rules) if rule]
-    if None in rules or not _is_command_allowed(line, found, settings):
-        return None
+    claim = Claim(Access.EXECUTE, sandbox=sandbox)
+    if is_reading_enabled(claim, settings) and (
+        rules := _find_rules(line, commands, settings, _is_allowed_with_readers)
+    ):
+        return rules
+    rules = _find_rules(line, commands, settings, _is_allowed)
     # If rules already allow all of it, commands are switched off altogether.
-    return found or list(dict.fromkeys(shlex.quote(argv[0]) for argv in commands))
+    return list(dict.fromkeys(shlex.quote(argv[0]) for argv in commands)) if rules == [] else rules
 
 
-def _find_allowing_rule(argv: Words, settings: Settings) -> str | None:
+def _find_rules(
+    line: str, commands: Sequence[Words], settings: Settings, is_allowed: RuleCheck
+) -> list[str] | None:
+    rules = [_find_allowing_rule(argv, settings, is_allowed) for argv in dict.fromkeys(commands)]
+    found = [rule for rule in dict.fromkeys(rules) if rule]
+    return None if None in rules or not is_allowed(line, found, settings) else found
+
+
+def _find_allowing_rule(argv: Words, settings: Settings, is_allowed: RuleCheck) -> str | None:
     """Find a rule that allows a command: the program alone if it only reads, else all words. "" if
     one exists, None if there can be none."""
     line = shlex.join(argv)
     rules = ["", shlex.quote(argv[0]), line] if is_read_only(argv, 1) else ["", line]
-    found = (rule for rule in rules if _is_command_allowed(line, [rule] if rule else [], settings))
+    found = (rule for rule in rules if is_allowed(line, [rule] if rule else [], settings))
     return next(found, None)
 
 
-def _is_command_allowed(line: str, rules: list[str], settings: Settings) -> bool:
+def _is_allowed(line: str, rules: list[str], settings: Settings) -> bool:
     allowed = (*settings.allowed_commands, *rules)
     return isinstance(judge_command(line, allowed, settings.denied_commands, frozenset()), Allow)
+
+
+def _is_allowed_with_readers(line: str, rules: list[str], settings: Settings) -> bool:
+    allowed = (*settings.allowed_commands, *rules)
+    denied = settings.denied_commands
+    found = find_rules_with_readers(line, allowed, denied, frozenset(), has_hidden_files=False)
+    return found is not None

@@ -165,7 +165,13 @@ def _print_refusals(
     from joey.cli.headless.refusal_advice import describe_refusals
 
     refused = policy.refused_asks
-    for line in describe_refusals(refused, task.runtime.settings, yes=arguments.yes):
+    lines = describe_refusals(
+        refused,
+        task.runtime.settings,
+        yes=arguments.yes,
+        has_hidden_files=task.runtime.files.may_have_hidden_files(),
+    )
+    for line in lines:
         progress.print_note(line)
     return len(refused)
 

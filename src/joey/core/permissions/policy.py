@@ -10,7 +10,8 @@ grammar. If the two differ in a single word, or the second one finds anything bu
 fails, or is not available, the user decides: a bug in one parser is not enough to allow a command.
 
 The rule that an "always" answer adds is made from the claims of the call, never from any message;
-it is the narrowest possible, and is offered only if it allows that call and nothing else. For files
+it is the narrowest possible, and is offered only if it allows that call and nothing else. For a
+pipeline whose other commands are allowed already, it is the rule for the one that is not. For files
 it is the permission to edit those of the workspace, and it ends with the task.
 """
 
@@ -378,7 +379,7 @@ def propose_persistent_rule(
     claims: Sequence[Claim], settings: Settings, grammar: GrammarParser | None
 ) -> PersistentRule | None:
     """Propose the persistent rule to offer for these claims, if any."""
-    rule = _build_persistent_rule(claims, settings.denied_commands)
+    rule = _build_persistent_rule(claims, settings)
     if rule is None or not settings.auto_approval_enabled:
         return None
     spared = isinstance(decide(claims, apply_rules(settings, (rule,)), grammar), Allow)
@@ -429,7 +430,7 @@ def allow_everything(settings: Settings) -> Settings:
     )
 
 
-def _build_persistent_rule(claims: Sequence[Claim], denied: Sequence[str]) -> PersistentRule | None:
+def _build_persistent_rule(claims: Sequence[Claim], settings: Settings) -> PersistentRule | None:
     match claims:
         case [
             Claim(
@@ -446,10 +447,12 @@ def _build_persistent_rule(claims: Sequence[Claim], denied: Sequence[str]) -> Pe
         return None
     # Loaded when there is a command to judge, as in `_judge_execute`.
     from joey.core.permissions.commands import build_narrowest_rule, judge_command
+    from joey.core.permissions.reading_commands import build_pipeline_rule
 
-    if not isinstance(judge_command(command, (ALLOW_ALL_RULE,), denied), Allow):
+    if not isinstance(judge_command(command, (ALLOW_ALL_RULE,), settings.denied_commands), Allow):
         return None  # a longer rule must not get around one that refuses
-    text = build_narrowest_rule(command)
+    allowed = settings.allowed_commands if settings.always_allow_execute else ()
+    text = build_narrowest_rule(command) or build_pipeline_rule(command, allowed)
     return None if text is None else PersistentRule("allowedCommands", text)
 
 

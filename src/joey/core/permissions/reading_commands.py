@@ -14,9 +14,14 @@ from shlex import quote
 
 from joey.core.permissions import programs
 from joey.core.permissions.command_rules import find_longest_match, parse_allow_rules
-from joey.core.permissions.commands import judge_command
+from joey.core.permissions.commands import build_narrowest_rule, judge_command, quote_words
 from joey.core.permissions.policy import ALLOW_ALL_RULE, Allow
-from joey.core.permissions.shell import Words, parse_plain_commands, parse_word_set
+from joey.core.permissions.shell import (
+    Words,
+    parse_plain_chain,
+    parse_plain_commands,
+    parse_word_set,
+)
 
 _READERS = (
     "awk base32 base64 basename basenc cat cd cksum cmp column comm cut date df diff dirname du"
@@ -96,6 +101,18 @@ def find_rules_with_readers(
             used = rule.split(", ")
             return tuple(each for each in used if each not in _READING_RULES_WITHOUT_GIT)
     return None
+
+
+def build_pipeline_rule(command: str, allowed: Sequence[str]) -> str | None:
+    """Build the narrowest rule for the one command of a pipeline that neither only reads nor has a
+    rule; None for other lines."""
+    chain = parse_plain_chain(command) or ()
+    if any(joint != "|" for joint, _ in chain[1:]):
+        return None
+    known = (*allowed, *_READING_RULES_WITHOUT_GIT)
+    lines = dict.fromkeys(quote_words(words) for _, words in chain)
+    missing = [line for line in lines if not isinstance(judge_command(line, known, ()), Allow)]
+    return build_narrowest_rule(missing[0]) if len(missing) == 1 else None
 
 
 def _is_undenied(command: str, denied: Sequence[str]) -> bool:
