@@ -25,6 +25,8 @@ from joey.server.hub import ServerHub
 from joey.server.serve import ServeOptions, run_server
 from joey.testing.script import Turn, pause, say
 from joey.testing.server import ModelServer, by_conversation
+from tests.harness.cli.binary import Joey
+from tests.harness.cli.terminal import CTRL_C, terminal
 from tests.harness.server.binary import Served
 from tests.harness.server.server_fixture import TIMEOUT_S, TOKEN, done
 
@@ -104,6 +106,30 @@ async def test_every_command_and_every_refusal_is_logged_without_contents(tmp_pa
     ]
     assert secret not in log
     assert TOKEN not in log
+
+
+@pytest.mark.requirement("websocket:log")
+@pytest.mark.parametrize("debug", [False, True])
+async def test_a_terminal_shows_the_links_and_the_log_only_with_debug(
+    tmp_path: Path, debug: bool
+) -> None:
+    joey_home = Joey(tmp_path / "home", tmp_path)
+    async with terminal(joey_home, "serve", "--port", "0", *["--debug"] * debug) as screen:
+        await screen.until("Ctrl-C stops.")
+        link = screen.text.split()[0]
+        address, _, code = link.partition("/#code=")
+        async with connect(f"{address.replace('http', 'ws', 1)}/ws") as browser:
+            await browser.send(json.dumps({"type": "auth", "token": code}))
+            assert json.loads(await browser.recv())["status"] == "success"
+            await screen.until(f"For another browser: {address}/#code=")
+            ping = {"type": "command", "commandName": "ping", "requestId": "1", "arguments": {}}
+            await browser.send(json.dumps(ping))
+            assert json.loads(await browser.recv())["status"] == "success"
+        screen.press(CTRL_C)
+        await screen.ended()
+    assert ('"message":"command"' in screen.text) is debug
+    assert ('{"time"' in screen.text) is debug
+    assert code not in screen.text.partition(link)[2]
 
 
 def page_at(link: str) -> str:

@@ -41,15 +41,20 @@ async def _serve_until_stopped(arguments: Namespace) -> ExitCode:
     token = load_or_create_token(setup.home, os.environ, file)
     KNOWN_SECRETS.add(token.value)
     KNOWN_SECRETS.add_environment_secrets(os.environ)
-    configure_logging(
-        sys.stderr, logging.DEBUG if arguments.debug else logging.INFO, KNOWN_SECRETS.redact
-    )
+    configure_logging(sys.stderr, _choose_log_level(arguments), KNOWN_SECRETS.redact)
     hub = ServerHub(open_engine(home=setup.home), open_store(setup.home), setup)
     with run_until_signal(signal.SIGINT, signal.SIGTERM) as interruption:
         async with serve_ipc(hub, arguments.ipc), run_server(hub, token, options) as listening:
             _print_address(listening)
             await asyncio.get_running_loop().create_future()
     return interruption.exit_code or ExitCode.DONE
+
+
+def _choose_log_level(arguments: Namespace) -> int:
+    """Choose the level of the log; on a terminal, one that does not scroll the link away."""
+    if arguments.debug:
+        return logging.DEBUG
+    return logging.WARNING if sys.stderr.isatty() else logging.INFO
 
 
 def _build_options(arguments: Namespace) -> ServeOptions:
