@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
+from joey.testing.script import Turn, pause, say, usage
 from joey.testing.server import ModelServer
 from tests.harness.cli.binary import Joey, reach
 from tests.harness.tui.headless import screen
@@ -86,3 +88,38 @@ async def test_the_price_of_a_model_is_shown_before_the_first_message(joey: Joey
             await shown.send("/model claude-haiku-5-5")
             await shown.until("from now on with claude-haiku-5-5; claude-haiku-5-5 costs $")
         assert not server.requests
+
+
+def read_context_card(shown: str) -> tuple[int, dict[str, int]]:
+    """The total of the latest card, and its parts."""
+    card = shown[shown.rindex("Context: ") :]
+    total, *_ = re.findall(r"Context: ([\d,]+) tokens", card)
+    parts = re.findall(r"^ *(system prompt|tools|conversation|free) +([\d,]+)", card, re.MULTILINE)
+    return int(total.replace(",", "")), {name: int(count.replace(",", "")) for name, count in parts}
+
+
+async def test_the_parts_of_the_context_add_up_to_its_total(joey: Joey) -> None:
+    stopped = Turn(say("I begin"), pause(asyncio.Event()))
+    long = done("A paragraph.\n\n" * 60)
+    turns = [stopped, Turn(usage(input=50, output=5), *long.steps)]
+    async with (
+        ModelServer(turns) as server,
+        screen(joey, *reach(server.url), "word " * 600, size=(110, 60)) as shown,
+    ):
+        await shown.until("I begin")
+        await shown.press("C-c")
+        await shown.until("interrupted")
+        await shown.send("/context")
+        await shown.until("Context: ", "makes room")
+        before = read_context_card(await shown.capture())
+        await shown.send("go on")
+        await shown.until("Accept the result")
+        await shown.until_gone("makes room")
+        await shown.send("/context")
+        await shown.until("Context: ", "makes room")
+        after = read_context_card(await shown.capture())
+    for total, parts in (before, after):
+        free = parts.pop("free")
+        assert total == sum(parts.values()) > parts["conversation"] >= 1000
+        assert total + free == 200_000
+    assert after[0] > before[0]

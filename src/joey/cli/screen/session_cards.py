@@ -10,8 +10,9 @@ import msgspec
 from joey import __version__
 from joey.app.settings import SettingOrigin, SettingsAdmin
 from joey.cli.notices import describe_endpoint, describe_price, format_usage
-from joey.core.context.window import estimate_text_tokens, estimate_tools_tokens
+from joey.engine.condense import ContextUsage
 from joey.engine.engine import ResolvedTaskOptions
+from joey.engine.runtime import build_system_prompt_and_tools
 from joey.engine.task import Task
 from joey.presentation.text import Piece, sanitize, to_one_line
 from joey.tui.app_services import StatusInfo
@@ -48,18 +49,19 @@ def render_status_card(
 
 
 def render_context_card(task: Task | None) -> list[Piece]:
-    """Render the estimated share of the context window that each part takes."""
+    """Render the estimated share of the context window that each part takes. What the service
+    counts beyond the estimates belongs to the conversation."""
     if task is None:
         about = "there are no messages yet; joey prompt --tokens shows what a task begins with"
         return [(about, "dim")]
-    runtime, mode, working = task.runtime, task.mode, task.working_conditions
-    system = estimate_text_tokens(runtime.build_system_prompt(mode, task.protocol, working))
-    tools = estimate_tools_tokens(runtime.build_tool_specs(mode, task.protocol, working))
-    window, used = task.provider.model.context_window, task.usage.context_tokens
+    context = ContextUsage(task)
+    tools = task.token_estimator.estimate_tools(build_system_prompt_and_tools(task)[1])
+    window = task.provider.model.context_window
+    used = max(context.estimated_tokens, task.usage.context_tokens)
     parts = {
-        "system prompt": system,
+        "system prompt": context.system_tokens - tools,
         "tools": tools,
-        "conversation": max(0, used - system - tools),
+        "conversation": used - context.system_tokens,
         "free": max(0, window - used),
     }
     share = f"{100 * used / window:.0f}% of " if window else ""
