@@ -133,6 +133,41 @@ async def test_an_address_where_nothing_answers_is_not_kept(joey: Joey) -> None:
     assert not (joey.home / "profiles.json").exists()
 
 
+async def test_an_error_of_one_provider_is_gone_once_another_is_chosen(
+    joey: Joey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway("any") as closed:
+        pass
+    move_service(monkeypatch, "openai", closed.url)
+    async with gateway("good-key") as service, screen(joey) as shown:
+        await shown.until("Where is your model?")
+        await shown.type("openai")
+        await shown.press("Enter")
+        await shown.until("Key for openai")
+        await shown.send("bogus")
+        await shown.until("The key could not be checked.", "Model of openai")
+        await shown.press("Escape")
+        await shown.until("Where is your model?", "The key could not be checked.")
+        await shown.type("custom url")
+        await shown.press("Enter")
+        assert "could not be checked" not in await shown.until("Address")
+        await shown.send(service.url)
+        await shown.until(f"Key for {service.url}")
+        await shown.send("good-key")
+        await shown.until(f"Model at {service.url}", "› model-a")
+        await shown.press("Enter")
+        assert "could not be checked" not in await shown.until("joey talks to model-a")
+
+
+@pytest.mark.parametrize("words", ["custom", "url", "compatible", "another address"])
+async def test_an_own_address_is_found_by_any_name_for_it(joey: Joey, words: str) -> None:
+    async with screen(joey, size=(100, 40)) as shown:
+        await shown.until("Where is your model?", "another address")
+        await shown.type(words)
+        await shown.until("› another address")
+        await shown.press("Escape")
+
+
 async def test_the_page_where_keys_are_made_is_named(joey: Joey) -> None:
     async with screen(joey) as shown:
         await shown.until("Where is your model?")

@@ -16,10 +16,29 @@ from joey.client.session import Session
 from joey.errors import UserError
 from joey.presentation.slash_commands import COMMANDS_BY_NAME
 from joey.tui.app_services import PickerEntry, ProviderOption
+from joey.tui.blocks.text import TransientErrorBlock
 from joey.tui.widgets.dialog_area import LinePrompt, ListPicker
 
 if TYPE_CHECKING:
     from joey.tui.app import JoeyApp
+
+
+class SetupErrors:
+    """The errors of setting up one provider; choosing another one removes them."""
+
+    def __init__(self, app: JoeyApp) -> None:
+        self._conversation = app.conversation
+        self._blocks: list[TransientErrorBlock] = []
+
+    def show(self, text: str) -> None:
+        self._blocks.append(TransientErrorBlock(text))
+        self._conversation.add_or_refresh_block(self._blocks[-1])
+
+    def clear(self) -> None:
+        for block in self._blocks:
+            block.hide()
+            self._conversation.add_or_refresh_block(block)
+        self._blocks.clear()
 
 
 class Startup(Struct, frozen=True, kw_only=True):
@@ -84,10 +103,12 @@ async def run_onboarding(app: JoeyApp) -> bool:
 async def set_up_provider(app: JoeyApp) -> str | None:
     """Let the user choose a provider, its key and a model, and save them as a profile; return its
     key for `switch_model`, or None if the user left."""
+    errors = SetupErrors(app)
     while (chosen := await _choose_provider(app, await app.host.list_providers())) is not None:
+        errors.clear()
         provider, model = chosen
         if provider is OTHER_ADDRESS:
-            if (named := await _enter_address(app)) is None:
+            if (named := await _enter_address(app, errors)) is None:
                 continue
             provider = named
         if provider.start_hint:
@@ -95,17 +116,17 @@ async def set_up_provider(app: JoeyApp) -> str | None:
             continue
         key, listed = "", provider.models
         if provider.needs_key:
-            if (entered := await _find_key(app, provider)) is None:
+            if (entered := await _find_key(app, provider, errors)) is None:
                 continue
             key, listed = entered
-        if not (model := model or await _choose_model(app, provider.name, listed) or ""):
+        where = f"at {provider.base_url}" if provider.base_url else f"of {provider.name}"
+        if not (model := model or await _choose_model(app, f"Model {where}", listed) or ""):
             continue
         try:
             profile = await app.host.save_provider_choice(provider, key, model)
         except UserError as error:
-            app.conversation.show_error(str(error))
+            errors.show(str(error))
             continue
-        where = f"at {provider.base_url}" if provider.base_url else f"of {provider.name}"
         app.conversation.show_note(f"joey talks to {model} {where}. /model changes that.")
         if provider.local_url and (advice := await app.host.describe_small_window(profile)):
             app.conversation.show_error(advice)
@@ -128,16 +149,24 @@ async def _choose_provider(
     }
     choices |= {
         PickerEntry(each.name, each.name, _describe_provider(each)): (each, "")
-        for each in (*providers, OTHER_ADDRESS)
+        for each in _insert_other_address(providers)
         if not (each.local_url and each.models)
     }
     chosen = await app.dialog_area.pick(ListPicker("Where is your model?", list(choices)))
     return None if chosen is None else choices[chosen]
 
 
+def _insert_other_address(providers: tuple[ProviderOption, ...]) -> list[ProviderOption]:
+    """Insert the entry for an address after that of OpenAI, whose protocol is spoken there."""
+    names = [each.name for each in providers]
+    options = list(providers)
+    options.insert(names.index("openai") + 1, OTHER_ADDRESS)
+    return options
+
+
 def _describe_provider(provider: ProviderOption) -> str:
     if provider is OTHER_ADDRESS:
-        return "a server or gateway that speaks OpenAI's protocol"
+        return "custom URL of an OpenAI-compatible server or gateway"
     if provider.local_url:
         return f"running here, at {provider.local_url}, without a model"
     if provider.key_variable:
@@ -145,25 +174,30 @@ def _describe_provider(provider: ProviderOption) -> str:
     return "needs a key" if provider.needs_key else "on this machine; not running"
 
 
-async def _enter_address(app: JoeyApp) -> ProviderOption | None:
+async def _enter_address(app: JoeyApp, errors: SetupErrors) -> ProviderOption | None:
     hint = "such as http://192.168.0.5:8000/v1, Enter · Esc goes back"
     while (text := await app.dialog_area.pick(LinePrompt("Address", hint))) is not None:
         try:
             return app.host.describe_address(text)
         except UserError as error:
-            app.conversation.show_error(str(error))
+            errors.show(str(error))
     return None
 
 
-async def _find_key(app: JoeyApp, provider: ProviderOption) -> tuple[str, tuple[str, ...]] | None:
+async def _find_key(
+    app: JoeyApp, provider: ProviderOption, errors: SetupErrors
+) -> tuple[str, tuple[str, ...]] | None:
     """Find a key like `enter_key`; an empty one if a variable has a valid one."""
-    if provider.key_variable and (listed := await _check_key(app, provider, "")) is not None:
+    if (
+        provider.key_variable
+        and (listed := await _check_key(app, provider, "", errors)) is not None
+    ):
         return "", listed
-    return await enter_key(app, provider, is_optional=provider.base_url is not None)
+    return await enter_key(app, provider, errors, is_optional=provider.base_url is not None)
 
 
 async def enter_key(
-    app: JoeyApp, provider: ProviderOption, *, is_optional: bool = False
+    app: JoeyApp, provider: ProviderOption, errors: SetupErrors, *, is_optional: bool = False
 ) -> tuple[str, tuple[str, ...]] | None:
     """Ask for a key that the service accepts, and return it with the models to choose from; None if
     the user left."""
@@ -175,23 +209,25 @@ async def enter_key(
         prompt = LinePrompt(title, hint, secret=True, allow_empty=is_optional)
         if (key := await app.dialog_area.pick(prompt)) is None:
             return None
-        if (listed := await _check_key(app, provider, key)) is not None:
+        if (listed := await _check_key(app, provider, key, errors)) is not None:
             return key, listed
 
 
-async def _check_key(app: JoeyApp, provider: ProviderOption, key: str) -> tuple[str, ...] | None:
+async def _check_key(
+    app: JoeyApp, provider: ProviderOption, key: str, errors: SetupErrors
+) -> tuple[str, ...] | None:
     """Return the models to choose from; None if the service rejects the key. An empty one means a
     variable's, or none at all."""
     app.status_line.set_activity("checking the key")
     try:
         checked = await app.host.check_key(provider, key)
     except UserError as error:
-        app.conversation.show_error(str(error))
+        errors.show(str(error))
         return None
     finally:
         app.status_line.set_activity("")
     if checked.message:
-        app.conversation.show_error(checked.message)
+        errors.show(checked.message)
     elif key or provider.key_variable:
         where = "" if key else f" in {provider.key_variable}"
         app.conversation.show_note(f"The key{where} is accepted.")
@@ -205,7 +241,7 @@ async def replace_refused_key(app: JoeyApp, failed: Session) -> None:
     owner = app.host.find_key_owner(failed)
     if not owner.needs_key:
         raise UserError(f"{owner.name} takes no key. Log in again, and retry.")
-    if (entered := await enter_key(app, owner)) is None:
+    if (entered := await enter_key(app, owner, SetupErrors(app))) is None:
         return
     session = app.controller.session or failed
     app.controller.show_session(await app.host.replace_key(failed, session, entered[0]))
@@ -213,9 +249,8 @@ async def replace_refused_key(app: JoeyApp, failed: Session) -> None:
     app.refresh_status()
 
 
-async def _choose_model(app: JoeyApp, provider: str, models: tuple[str, ...]) -> str | None:
+async def _choose_model(app: JoeyApp, title: str, models: tuple[str, ...]) -> str | None:
     """Choose a model from the list, or by name."""
-    title = f"Model of {provider}"
     if not models:
         return await app.dialog_area.pick(LinePrompt(title, "its name, Enter · Esc goes back"))
     entries = [PickerEntry(name, name) for name in models]

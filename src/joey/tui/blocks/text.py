@@ -227,13 +227,29 @@ def build_note_block(text: str) -> StaticBlock:
 
 
 def build_error_block(text: str) -> StaticBlock:
+    return StaticBlock(_build_error_lines(text))
+
+
+def _build_error_lines(text: str) -> list[BlockPart]:
     first, *rest = clean_text(text).split("\n")
-    return StaticBlock(
-        [
-            WrappedLine([("! ", "error bold"), (first, "error")], TEXT_INDENT),
-            *(WrappedLine([("  ", ""), (line, "error")], TEXT_INDENT) for line in rest),
-        ]
-    )
+    return [
+        WrappedLine([("! ", "error bold"), (first, "error")], TEXT_INDENT),
+        *(WrappedLine([("  ", ""), (line, "error")], TEXT_INDENT) for line in rest),
+    ]
+
+
+class TransientErrorBlock(Block):
+    """An error that is hidden once it no longer applies."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = _build_error_lines(text)
+
+    def hide(self) -> None:
+        self._lines = []
+        self.mark_grown()
+
+    def build_open_parts(self, *, expanded: bool) -> Sequence[BlockPart]:
+        return self._lines
 
 
 def build_rich_text_block(text: Text) -> StaticBlock:
