@@ -48,6 +48,10 @@ def test_every_command_is_offered_once() -> None:
         ("/zzz", "there is no command /zzz; see /help"),
         ("/permisions ask", "there is no command /permisions; did you mean /permissions?"),
         ("/mdoe  ask", "there is no command /mdoe; did you mean /mode?"),
+        ("/quitt", "there is no command /quitt; did you mean /quit?"),
+        ("/login", "there is no command /login; /model sets up a provider and its key"),
+        ("/plan it", "there is no command /plan; /mode architect plans without editing code"),
+        ("/usage", "there is no command /usage; /cost shows it"),
         ("/mcp list", "/mcp takes no arguments"),
         ("/undo now please", "/undo takes no arguments"),
         ("/help me with all this", None),
@@ -59,3 +63,12 @@ def test_every_command_is_offered_once() -> None:
 )
 def test_a_slip_is_guessed_at(text: str, suggestion: str | None) -> None:
     assert explain_bad_command(text, NAMES) == suggestion
+
+
+def test_an_answer_that_may_be_a_path_is_no_command_of_another_agent() -> None:
+    assert explain_bad_command("/login", NAMES, may_be_path=True) is None
+
+
+@pytest.mark.parametrize("name", ["login", "plan", "usage", "memory", "settings", "sandbox"])
+def test_a_command_of_the_user_replaces_the_advice_about_it(name: str) -> None:
+    assert explain_bad_command(f"/{name}", [*NAMES, name]) is None

@@ -80,6 +80,19 @@ LISTED_COMMANDS = tuple(
     command for command in BUILT_IN_COMMANDS if command.name not in UNLISTED_COMMAND_NAMES
 )
 
+_EQUIVALENTS = {
+    "agents": "/mode chooses a mode",
+    "approvals": "/permissions says what joey may do",
+    "effort": "start joey with --reasoning-effort",
+    "login": "/model sets up a provider and its key",
+    "logout": "/model sets up another provider or key",
+    "memory": "joey reads AGENTS.md, which /init writes",
+    "plan": "/mode architect plans without editing code",
+    "sandbox": "/permissions says what the sandbox allows",
+    "settings": "/config shows what you have changed, and joey config set changes it",
+    "usage": "/cost shows it",
+}
+"""What joey has in place of commands of other agents."""
 _MAX_ARGUMENTS = 2
 """Behind the name of a command; more of them are a sentence."""
 INIT_PROMPT_PATH = Path(__file__).with_name("init_prompt.md")
@@ -116,8 +129,9 @@ def explain_bad_command(
         return f"{name} takes no arguments"
     if name[1:] in known:
         return None
-    near = find_closest_name(name[1:], known)
-    if near is None and (arguments or may_be_path):
+    near = find_closest_name(name[1:], (*known, *UNLISTED_COMMAND_NAMES))
+    equivalent = None if may_be_path else _EQUIVALENTS.get(name[1:])
+    if near is None and equivalent is None and (arguments or may_be_path):
         return None
-    meant = f"did you mean /{near}?" if near else "see /help"
+    meant = equivalent or (f"did you mean /{near}?" if near else "see /help")
     return f"there is no command {to_one_line(name, 80)}; {meant}"
