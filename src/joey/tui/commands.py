@@ -277,6 +277,8 @@ class SlashCommandRunner:
         app = self._app
         session = app.controller.session
         if argument != REVOKE_ARGUMENT:
+            if argument == ApprovalLevel.ALL.value:
+                argument = await self._confirm_allowing_everything()
             self._show_note(change_approval_level(app.host, session, argument))
         elif not (entries := list(await app.host.list_granted_rules(session))):
             self._show_note("nothing was allowed that could be revoked")
@@ -288,25 +290,30 @@ class SlashCommandRunner:
             self._show_note(f"{chosen.label} {outcome}")
         app.refresh_status()
 
+    async def _confirm_allowing_everything(self) -> str:
+        """Ask which level to use; without an answer, the current one stays."""
+        level = self._app.host.approval_level
+        if level is ApprovalLevel.ALL:
+            return level.value
+        choices = [
+            PickerEntry("ask", "no, ask as before"),
+            PickerEntry("edits", "no, only accept edits"),
+            PickerEntry("all", "yes, allow everything", "commands stay in the sandbox"),
+        ]
+        chosen = await self._app.dialog_area.pick(
+            ListPicker("Allow everything without asking, until you leave?", choices)
+        )
+        return level.value if chosen is None else chosen.key
+
     async def switch_to_next_level(self) -> None:
-        """Switch to the next level; allowing everything needs confirmation."""
-        app = self._app
-        match app.host.approval_level:
+        match self._app.host.approval_level:
             case ApprovalLevel.ASK:
-                level = "edits"
+                level = ApprovalLevel.EDITS
             case ApprovalLevel.EDITS:
-                choices = [
-                    PickerEntry("ask", "no, ask as before"),
-                    PickerEntry("edits", "no, only accept edits"),
-                    PickerEntry("all", "yes, allow everything", "commands stay in the sandbox"),
-                ]
-                chosen = await app.dialog_area.pick(
-                    ListPicker("Allow everything without asking, until you leave?", choices)
-                )
-                level = "edits" if chosen is None else chosen.key
+                level = ApprovalLevel.ALL
             case _:
-                level = "ask"
-        await self._change_permissions(level)
+                level = ApprovalLevel.ASK
+        await self._change_permissions(level.value)
 
     async def switch_to_next_mode(self) -> None:
         app = self._app
