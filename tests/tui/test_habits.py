@@ -26,6 +26,7 @@ async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:
             await shown.until("there are no messages yet")
             await shown.send("/status")
             await shown.until("none yet", "scripted (anthropic)", "asks first")
+            await shown.until(f"address       {server.url}")
             await shown.send("/config")
             await shown.until('language  "de"', "joey config list")
             await shown.send("/diff")

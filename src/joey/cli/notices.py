@@ -46,7 +46,7 @@ def describe_endpoint(provider: str, base_url: str | None) -> str:
     if not base_url:
         return ""
     protocol = _PROTOCOL_NAMES.get(provider, provider)
-    return f"using {_format_redacted_url(base_url)} ({protocol} protocol)"
+    return f"{_format_redacted_url(base_url)} ({protocol} protocol)"
 
 
 def _format_redacted_url(url: str) -> str:

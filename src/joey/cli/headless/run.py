@@ -179,8 +179,9 @@ def _print_refusals(
 def _list_opening_notes(task: Task, arguments: Namespace) -> Iterator[str]:
     """List notes to print before the answer: where prompts are sent, and what the run may cost."""
     model = task.provider.model
+    endpoint = describe_endpoint(task.runtime.route.provider, task.runtime.base_url)
     notes = (
-        describe_endpoint(task.runtime.route.provider, task.runtime.base_url),
+        f"using {endpoint}" if endpoint else "",
         notices.describe_untrusted_project(task.runtime.workspace),
         notices.describe_price(model.id, model.prices),
         notices.describe_missing_budget(task) if arguments.yes else "",
