@@ -159,11 +159,11 @@ async def test_an_error_of_one_provider_is_gone_once_another_is_chosen(
         assert "could not be checked" not in await shown.until("joey talks to model-a")
 
 
-@pytest.mark.parametrize("words", ["custom", "url", "compatible", "another address"])
-async def test_an_own_address_is_found_by_any_name_for_it(joey: Joey, words: str) -> None:
+@pytest.mark.parametrize("name", ["custom", "url", "compatible", "another address"])
+async def test_an_own_address_is_found_by_any_name_for_it(joey: Joey, name: str) -> None:
     async with screen(joey, size=(100, 40)) as shown:
         await shown.until("Where is your model?", "another address")
-        await shown.type(words)
+        await shown.type(name)
         await shown.until("› another address")
         await shown.press("Escape")
 
