@@ -55,6 +55,34 @@ async def test_a_file_is_replaced(ctx: ToolContext, work: Path) -> None:
     assert text == "Replaced a.txt: 5 lines before, 1 now; changed: line 1."
 
 
+async def test_content_that_is_there_already_is_only_read(ctx: ToolContext, work: Path) -> None:
+    file = work / "a.txt"
+    file.write_bytes(b"one\r\n")
+    (work / ".git").mkdir()
+    (work / ".git" / "config").write_text("x\n")
+    written_at = file.stat().st_mtime_ns
+
+    prepared = await prepare(ctx, "a.txt", "one\n")
+    assert prepared.claims == (Claim(Access.READ, path=ctx.files.resolve("a.txt")),)
+    assert "1 line before, 1 now" in (await tool.run_prepared(prepared, ctx, None)).text
+    assert file.stat().st_mtime_ns == written_at
+    for path, content in (("a.txt", "one"), ("b.txt", ""), (".git/config", "y\n"), ("../x", "")):
+        (claim,) = (await prepare(ctx, path, content)).claims
+        assert claim.access is Access.WRITE, path
+
+
+async def test_content_that_has_changed_since_is_not_reported_as_written(
+    ctx: ToolContext, work: Path
+) -> None:
+    (work / "a.txt").write_text("one\n")
+    prepared = await prepare(ctx, "a.txt", "one\n")
+    (work / "a.txt").write_text("two\n")
+
+    with pytest.raises(ToolError, match="was changed by the user"):
+        await tool.run_prepared(prepared, ctx, None)
+    assert (work / "a.txt").read_text() == "two\n"
+
+
 @pytest.mark.requirement("tool:write_to_file:success:problems")
 async def test_problems_that_a_change_brought_are_part_of_the_result(ctx: ToolContext) -> None:
     original = await load_original(ctx, ctx.files.resolve("a.py"))

@@ -121,10 +121,19 @@ async def check_unchanged(ctx: ToolContext, original: OriginalFile) -> None:
         )
 
 
+def build_edit_claim(original: OriginalFile, data: bytes) -> Claim:
+    """Build the claim of an edit: one that changes no byte of a file in the workspace only reads
+    it."""
+    path = original.resolved_path
+    is_read = path.is_inside and data == original.data
+    return Claim(Access.READ if is_read else Access.WRITE, path=path)
+
+
 async def save_file(
     ctx: ToolContext, original: OriginalFile, data: bytes, mode_source: ResolvedPath | None = None
 ) -> tuple[Diagnostic, ...]:
-    """Write the file, unless it is no longer the one that the edit was based on.
+    """Write the file, unless it is no longer the one that the edit was based on, or already has
+    this content.
 
     A new file may take over the mode of another one that it is `mode_source`.
 
@@ -133,7 +142,8 @@ async def save_file(
     path = original.resolved_path
     before = await get_diagnostics(ctx, path) if original.exists else ()
     await check_unchanged(ctx, original)
-    await ctx.files.write(path, data, mode_source)
+    if data != original.data:
+        await ctx.files.write(path, data, mode_source)
     (kind,) = await ctx.files.stat_all([path])
     if original.is_stale:
         # The model has not seen the rest of it, and must not overwrite it as if it had.

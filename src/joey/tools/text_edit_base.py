@@ -44,6 +44,7 @@ from joey.tools.base import (
 from joey.tools.file_edit import (
     EMPTY_PATCH,
     OriginalFile,
+    build_edit_claim,
     build_edit_row_fields,
     build_patch,
     compute_fragment_similarity,
@@ -128,6 +129,7 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
     async def prepare(self, params: ParamsT, ctx: ToolContext) -> PreparedTextEdit:
         path = self.resolve_path(params, ctx)
         patch, is_new = EMPTY_PATCH, False
+        claim = Claim(Access.WRITE, path=path)
         plan: TextEditPlan
         try:
             original = await load_original(ctx, path)
@@ -136,7 +138,9 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
                 plan = change
             else:
                 patch, is_new = await build_patch(original, change.text), not original.exists
-                plan = PlannedTextChange(original, original.encode(change.text), change, patch)
+                data = original.encode(change.text)
+                plan = PlannedTextChange(original, data, change, patch)
+                claim = build_edit_claim(original, data)
         except ToolError as error:
             if path.is_inside:
                 raise
@@ -144,7 +148,7 @@ class TextEditTool(Tool[ParamsT, PreparedTextEdit]):
         if path.is_inside and isinstance(plan, NoTextChange):
             return PreparedTextEdit(claims=(Claim(Access.NONE),), row={}, plan=plan)
         return PreparedTextEdit(
-            claims=(Claim(Access.WRITE, path=path),),
+            claims=(claim,),
             row={**self.build_row(params, patch, is_new), **build_edit_row_fields(path, patch)},
             path=path.display_path,
             diff=patch.text,

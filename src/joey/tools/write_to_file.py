@@ -24,9 +24,7 @@ from joey.core.text import (
 from joey.errors import ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import (
-    Access,
     AvailabilityContext,
-    Claim,
     Outcome,
     PreparedToolCall,
     Tool,
@@ -34,6 +32,7 @@ from joey.tools.base import (
 )
 from joey.tools.file_edit import (
     OriginalFile,
+    build_edit_claim,
     build_edit_row_fields,
     build_patch,
     format_new_errors,
@@ -99,7 +98,7 @@ class WriteToFile(Tool[WriteToFileParams, PreparedWrite]):
         patch = await build_patch(original, text)
         tag = "editedExistingFile" if original.exists else "newFileCreated"
         return PreparedWrite(
-            claims=(Claim(Access.WRITE, path=path),),
+            claims=(build_edit_claim(original, data),),
             row={"tool": tag, **build_edit_row_fields(path, patch)},
             path=path.display_path,
             diff=patch.text,
