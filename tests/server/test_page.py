@@ -32,10 +32,10 @@ async def test_the_link_logs_in_and_its_token_leaves_the_address_bar(
 ) -> None:
     async with visit(browser, tmp_path, []) as at:
         page = at.page
-        await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
+        await expect(page.get_by_role("heading", name="What should I do?")).to_be_visible()
         assert page.url == at.server.url
         await page.reload()
-        await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
+        await expect(page.get_by_role("heading", name="What should I do?")).to_be_visible()
 
 
 async def test_without_a_token_the_page_asks_for_it_until_it_is_right(
@@ -52,7 +52,7 @@ async def test_without_a_token_the_page_asks_for_it_until_it_is_right(
         await expect(page.get_by_text("joey does not know this token.")).to_be_visible()
         await page.get_by_label("Token").fill(TOKEN)
         await page.get_by_role("button", name="Connect").click()
-        await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
+        await expect(page.get_by_role("heading", name="What should I do?")).to_be_visible()
 
 
 @pytest.mark.smoke

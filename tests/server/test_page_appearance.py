@@ -124,7 +124,7 @@ async def test_every_view_is_readable_by_everybody(
         await page.goto(server.url)
         await look(page, "1-login")
         await page.goto(server.link)
-        await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
+        await expect(page.get_by_role("heading", name="What should I do?")).to_be_visible()
         await look(page, "2-new")
         await start_task(page, "Repair the parser: it forgets the last field of every line")
         await expect(page.get_by_role("button", name="Allow", exact=True)).to_be_visible()

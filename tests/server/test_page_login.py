@@ -31,7 +31,7 @@ DONE = Turn(call("attempt_completion", {"result": "Done."}))
 
 async def is_logged_in(page: Page) -> None:
     await page.wait_for_url(lambda url: not re.search("code=|token=", url))
-    await expect(page.get_by_role("heading", name="What shall be done?")).to_be_visible()
+    await expect(page.get_by_role("heading", name="What should I do?")).to_be_visible()
 
 
 async def test_the_printed_link_logs_in_once_and_holds_no_token(

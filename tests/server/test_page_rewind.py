@@ -119,5 +119,5 @@ async def test_edits_that_are_asked_about_again_are_shown_before(
         await open_dialog(page, "make a.txt")
         changes = page.get_by_role("list", name="What going back changes")
         await expect(changes).to_contain_text(
-            "Edits, which you accepted for this task, will be asked about again."
+            "Edits, which you accepted for this task, will need approval again."
         )

@@ -89,7 +89,7 @@ export function Composer({ conversation }: { conversation: Conversation }) {
 
   const answerAsk = async (answer: AskChoice["answer"], message?: MessageContent) => {
     const { accepted } = await sendCommand("respond", { askTs: openAskTs, ...answer, ...message }, id);
-    if (!accepted) throw new Error("This was answered already.");
+    if (!accepted) throw new Error("This question was already answered.");
   };
   const choose = (event: MouseEvent | KeyboardEvent, choice: AskChoice) => {
     if (isBusy || !guard.accepts(event)) return;
@@ -135,7 +135,7 @@ export function Composer({ conversation }: { conversation: Conversation }) {
     askView?.hint ??
     (["running", "delegated"].includes(conversation.status)
       ? "Say something; joey reads it before its next step"
-      : "Say how to go on");
+      : "Say how to continue");
   return (
     <footer class="composer" ref={footer}>
       {conversation.failureMessage && <p class="notice bad">✕ {conversation.failureMessage}</p>}

@@ -83,7 +83,7 @@ export function RewindForm({ target, onClose }: { target: RewindTarget; onClose:
           Send this instead
         </button>
         <button type="button" disabled={isBusy || changes === null} onClick={() => void runAndClose(rewind)}>
-          {hasConflicts(changes) ? "Go back all the same" : "Only go back"}
+          {hasConflicts(changes) ? "Go back anyway" : "Only go back"}
         </button>
         <button type="button" disabled={isBusy} onClick={() => void runAndClose(fork)}>
           New task from here
@@ -98,7 +98,7 @@ function hasConflicts(changes: RewindChanges | null): boolean {
 }
 
 function RewindPreview({ changes }: { changes: RewindChanges | null }) {
-  if (changes === null) return <p class="muted">Looking at what would change…</p>;
+  if (changes === null) return <p class="muted">Checking what would change…</p>;
   const { rows, commands, subtasks, files, conflicts, filesLeft, editsAsked } = changes;
   return (
     <ul class="rewind-changes" aria-label="What going back changes">
@@ -120,7 +120,7 @@ function RewindPreview({ changes }: { changes: RewindChanges | null }) {
           {pluralize(paths.length, "file")} will not be taken back ({reason}): {formatShortList(paths)}
         </li>
       ))}
-      {editsAsked && <li>Edits, which you accepted for this task, will be asked about again.</li>}
+      {editsAsked && <li>Edits, which you accepted for this task, will need approval again.</li>}
       {conflicts.length > 0 && (
         <li class="warning">
           Somebody else changed {formatShortList(conflicts)}: that would be lost, but for a checkpoint.
@@ -162,7 +162,7 @@ export function RewindNotice({ conversation }: { conversation: Conversation }) {
   if (!conversation.isRewound) return null;
   return (
     <p class="rewound" role="status">
-      <span>The task went back to here.</span>
+      <span>The task was rewound to here.</span>
       <button onClick={() => void tryOrToast(sendCommand("undoRewind", {}, conversation.id))}>Undo</button>
     </p>
   );

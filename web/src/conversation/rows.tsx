@@ -17,13 +17,13 @@ import { openRewindDialog } from "./rewind";
 import type { Row } from "../wire/protocol";
 
 const ERROR_TEXTS: Record<string, string> = {
-  MODEL_NO_TOOLS_USED: "The model used no tool and was told to.",
-  MODEL_NO_ASSISTANT_MESSAGES: "The model answered nothing.",
+  MODEL_NO_TOOLS_USED: "The model used no tool and was asked to use one.",
+  MODEL_NO_ASSISTANT_MESSAGES: "The reply of the model was empty.",
 };
 const ASK_TITLES: Record<string, string> = {
   api_req_failed: "The request to the model failed.",
   mistake_limit_reached: "joey made several mistakes in a row.",
-  auto_approval_max_req_reached: "The limit of what may go without asking is reached.",
+  auto_approval_max_req_reached: "The limit for automatic approval is reached.",
 };
 
 const TOOL_ASK_KINDS = new Set(["tool", "command", "use_mcp_server", "browser_action_launch"]);
@@ -135,7 +135,7 @@ function UserMessage({ row, isFirst = false }: { row: Row; isFirst?: boolean }) 
       <button
         class="icon go-back"
         aria-label="Go back to this message"
-        title="Edit, go back or begin another task here"
+        title="Edit, go back or start another task here"
         onClick={() => openRewindDialog(row, isFirst)}
       >
         ↶

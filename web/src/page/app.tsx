@@ -71,7 +71,7 @@ function Main() {
     <main class="main">
       {connectionState.value !== "open" && (
         <p class="offline" role="status">
-          {connectionState.value === "lost" ? "The connection to joey is lost; trying again…" : "Connecting…"}
+          {connectionState.value === "lost" ? "Connection lost; reconnecting…" : "Connecting…"}
         </p>
       )}
       {isShowingRecordings.value ? (
@@ -93,7 +93,7 @@ function TaskView({ menuButton }: { menuButton: preact.ComponentChildren }) {
     return (
       <div class="new-task">
         <div class="header-line">{menuButton}</div>
-        <p class="muted none">This task does not exist (any more).</p>
+        <p class="muted none">This task does not exist.</p>
       </div>
     );
   }
@@ -128,7 +128,7 @@ function StatusAnnouncer() {
     conversation?.status === "delegated" &&
     findWaitingTasks(conversation.id, [...taskList.tasks.value.values()]).length > 0;
   const announcement = isSubtaskWaiting
-    ? "A subtask waits for you"
+    ? "A subtask is waiting for you"
     : conversation?.isLoaded
       ? STATUS_ANNOUNCEMENTS[conversation.status]
       : "";

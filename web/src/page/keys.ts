@@ -8,7 +8,7 @@ export const SHORTCUTS: [string, string][] = [
   ["Enter", "send the message"],
   ["Shift+Enter", "new line in the message"],
   ["/ in a message", "slash commands"],
-  ["Alt+Y", "approve, accept, go on"],
+  ["Alt+Y", "approve, accept, continue"],
   ["Alt+N", "reject"],
   ["Alt+1 … Alt+9", "take a suggested answer"],
   ["Alt+S", "stop the task, or resume it"],

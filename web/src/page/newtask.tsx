@@ -54,7 +54,7 @@ export function NewTask({ menuButton }: { menuButton: preact.ComponentChildren }
     <div class="new-task">
       <div class="header-line">{menuButton}</div>
       <div class="new-task-middle">
-        <h1>What shall be done?</h1>
+        <h1>What should I do?</h1>
         <MessageEditor
           message={message}
           onChange={updateMessage}
@@ -76,7 +76,7 @@ export function NewTask({ menuButton }: { menuButton: preact.ComponentChildren }
           </button>
         </MessageEditor>
         <label class="field">
-          <span>Folder to work in</span>
+          <span>Directory to work in</span>
           <input
             list="folders"
             value={workspace}

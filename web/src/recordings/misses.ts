@@ -8,8 +8,8 @@ const REASONS: Record<string, string> = {
   expired: "The cache had expired",
   too_small: "The prompt is too short to be cached",
   no_mark: "No cache mark was set",
-  other_model: "Another model was asked",
-  unknown: "The cache missed for no visible reason",
+  other_model: "The request went to another model",
+  unknown: "The cache missed for an unknown reason",
   none: "Nothing was lost",
 };
 

@@ -10,7 +10,7 @@ const PROFILE_FIELDS: [key: string, label: string][] = [
   ["model", "Model"],
   ["baseUrl", "Address (empty: the provider's own)"],
   ["contextWindow", "Context window in tokens"],
-  ["maxTokens", "Longest answer in tokens"],
+  ["maxTokens", "Maximum reply in tokens"],
 ];
 const NUMERIC_FIELDS = new Set(["contextWindow", "maxTokens"]);
 const PROVIDER_NAMES = [
@@ -144,7 +144,7 @@ function ProfileForm({ draft, onDone }: { draft: ProfileDraft; onDone(): void })
         </label>
       ))}
       <label class="field">
-        <span>Key (empty: leave as it is)</span>
+        <span>Key (empty: keep the current one)</span>
         <input
           type="password"
           autocomplete="off"

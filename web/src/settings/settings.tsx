@@ -33,14 +33,14 @@ const APPROVAL_SWITCHES: ApprovalSwitch[] = [
   { key: "alwaysAllowModeSwitch", label: "Switch modes", defaultOn: false },
   {
     key: "alwaysAllowFollowupQuestions",
-    label: "Take the first suggestion when nobody answers",
+    label: "Choose the first suggestion if you do not answer",
     defaultOn: false,
   },
 ];
 
 const COMMAND_LIST_FIELDS: [key: string, label: string][] = [
   ["allowedCommands", "Commands that may run (one beginning per line)"],
-  ["deniedCommands", "Commands that never run by themselves (one beginning per line)"],
+  ["deniedCommands", "Commands that never run (one beginning per line)"],
 ];
 
 const LIMIT_FIELDS: [key: string, label: string][] = [

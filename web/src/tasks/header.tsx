@@ -55,7 +55,7 @@ function DeleteButton({ id }: { id: string }) {
   const deleteTask = () =>
     askToConfirm({
       title: "Delete this task?",
-      text: "Its history goes with it. This cannot be undone.",
+      text: "Its history is deleted too. This cannot be undone.",
       actionLabel: "Delete task",
       run: () =>
         void tryOrToast(

@@ -121,8 +121,8 @@ export function GeneratedImage({ row }: { row: Row }) {
   const text = row.text ?? "";
   const uri = isImageDataUri(text) ? text : String(parseJsonObject(text)["imageUri"] ?? "");
   const images = [uri, ...(row.images ?? [])].filter(isImageDataUri);
-  if (images.length === 0) return <p class="notice">The picture cannot be shown here.</p>;
-  return <img class="screenshot made" src={images[0]} alt="The picture that was made" />;
+  if (images.length === 0) return <p class="notice">The image cannot be shown here.</p>;
+  return <img class="screenshot made" src={images[0]} alt="The generated image" />;
 }
 
 export interface SearchHit {

@@ -68,7 +68,7 @@ export class ReconnectingSocket {
     const requestId = `page-${++this.requestCount}`;
     return new Promise<CommandResults[C]>((resolve, reject) => {
       if (!this.isReady) {
-        reject(new CommandError("OFFLINE", "There is no connection to joey at the moment."));
+        reject(new CommandError("OFFLINE", "Not connected to joey."));
         return;
       }
       this.pendingRequests.set(requestId, { resolve: (data) => resolve(data as CommandResults[C]), reject });
@@ -150,7 +150,7 @@ export class ReconnectingSocket {
     this.isReady = false;
     window.clearTimeout(this.pingTimer);
     for (const request of this.pendingRequests.values()) {
-      request.reject(new CommandError("OFFLINE", "The connection broke before joey answered."));
+      request.reject(new CommandError("OFFLINE", "The connection was lost before joey answered."));
     }
     this.pendingRequests.clear();
     if (this.isClosed) return;
