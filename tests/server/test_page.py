@@ -191,7 +191,7 @@ async def test_a_restart_of_the_server_loses_and_doubles_nothing(
         await status(page).to_contain_text("Needs you")
         at.watched.is_connection_lost = True
         await at.server.stop()
-        await expect(page.get_by_text("The connection to joey is lost")).to_be_visible()
+        await expect(page.get_by_text("Connection lost; reconnecting")).to_be_visible()
         await at.server.start()
         await expect(page.locator(".offline")).to_have_count(0)
         await page.get_by_role("button", name="Resume").click()

@@ -241,7 +241,7 @@ async def test_settings_that_are_opened_without_a_connection_come_with_it(
         page = at.page
         at.watched.is_connection_lost = True
         await at.server.stop()
-        await expect(page.get_by_text("The connection to joey is lost")).to_be_visible()
+        await expect(page.get_by_text("Connection lost; reconnecting")).to_be_visible()
         await page.get_by_role("button", name="Settings").click()
         await at.server.start()
         await expect(page.get_by_label("Change files in the workspace")).to_be_visible()
