@@ -10,7 +10,7 @@ from joey.testing.script import Turn, pause, say, usage
 from joey.testing.server import ModelServer
 from tests.harness.cli.binary import Joey, reach
 from tests.harness.tui.headless import screen
-from tests.harness.tui.turns import done
+from tests.harness.tui.turns import done, running
 
 
 async def test_commands_of_other_agents_are_understood(joey: Joey) -> None:
@@ -124,3 +124,15 @@ async def test_the_parts_of_the_context_add_up_to_its_total(joey: Joey) -> None:
         assert total == sum(parts.values()) > parts["conversation"] >= 1000
         assert total + free == 200_000
     assert after[0] > before[0]
+
+
+async def test_a_command_that_was_stopped_says_so_also_when_it_is_opened_again(joey: Joey) -> None:
+    joey.settings(alwaysAllowExecute=True, allowedCommands=["echo", "sleep"])
+    command = "echo begun; sleep 60"
+    async with ModelServer([running(command)]) as server:
+        async with screen(joey, *reach(server.url), "do it") as shown:
+            await shown.until("│ begun")
+            await shown.press("Escape")
+            await shown.until("└ stopped", "interrupted")
+        async with screen(joey, "-c", *reach(server.url)) as shown:
+            await shown.until("└ stopped")

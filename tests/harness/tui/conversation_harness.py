@@ -82,6 +82,8 @@ def save_screenshot(app: App[Any], name: str, tmp_path: Path) -> None:
 class SessionStub:
     """A task of which only its rows count."""
 
+    is_running = False
+
     def __init__(self, rows: Sequence[Any] = (), id: str = "task") -> None:
         self.id = id
         self.rows = rows

@@ -115,6 +115,15 @@ class CommandBlock(CallBlock):
     output_loader: Callable[[], str | None] | None = None
     """Reads the output from where it is kept, when it was too long for its row."""
     _full_output: OutputLines | None = None
+    _is_stopped = False
+
+    def mark_stopped(self) -> bool:
+        """Mark a command that the task's end has stopped; False if it had ended or never began."""
+        if self.row.approval_state != "approved" or self.row.result is not None:
+            return False
+        self._is_stopped = True
+        self.invalidate()
+        return True
 
     def set_output(self, output: str) -> None:
         """Set the output. The row of a long output leaves out its middle; its lines were counted as
@@ -153,7 +162,9 @@ class CommandBlock(CallBlock):
         if self._is_rejected():
             yield from super()._build_footer_parts(expanded=expanded)
             return
-        end, seconds = describe_command_exit(self.row), self._duration_s
+        is_stopped = self._is_stopped and self.row.result is None
+        end = "stopped" if is_stopped else describe_command_exit(self.row)
+        seconds = self._duration_s
         took = format_duration(seconds) if seconds >= MIN_DISPLAYED_DURATION_S else ""
         if outcome := " · ".join(filter(None, (end, took))):
             failed = self.row.exit_code or self.row.signal

@@ -237,6 +237,11 @@ class TaskBlocks:
             call.set_duration((event.ts - begun) / 1000)
         return call
 
+    def mark_stopped_commands(self) -> list[CommandBlock]:
+        """Mark the commands that can have no end any more, and return them."""
+        latest = islice(reversed(self.blocks_by_ts.values()), MAX_SEARCHED_BLOCKS)
+        return [each for each in latest if isinstance(each, CommandBlock) and each.mark_stopped()]
+
     def end_thinking(self, now: int) -> ModelThinkingBlock | None:
         """End the thinking because something else begins, so that its duration is known."""
         if self._open_thinking is None:

@@ -70,6 +70,8 @@ class Timeline:
             elif not is_dropped_call(row):
                 self._add_row(task_blocks, row)
         self._report_interruption(task_blocks)
+        if not session.is_running:
+            self._mark_stopped_commands(task_blocks)
 
     def clear(self) -> None:
         self.blocks, self._changed_indexes = [], set()
@@ -144,6 +146,7 @@ class Timeline:
                     )
             case ev.TaskAborted():
                 self._discard_unfinished(task_blocks)
+                self._mark_stopped_commands(task_blocks)
                 if task_blocks.task_id == self._root_task_id:
                     self.add_or_refresh_block(build_note_block("interrupted"))
             case ev.TaskFailed(message=message):
@@ -178,6 +181,7 @@ class Timeline:
                 call.append_output(ensure_final_newline(row.text or ""))
                 self._mark_changed(call)
             case RowKind.API_REQ_STARTED:
+                self._mark_stopped_commands(task_blocks)
                 self._report_interruption(task_blocks)
                 task_blocks.has_unreported_interruption = f'"{CancelReason.USER_CANCELLED}"' in (
                     row.text or ""
@@ -204,6 +208,10 @@ class Timeline:
             self._append_task_block(task_blocks, block)
         if block is not None:
             task_blocks.add_block(row, block)
+
+    def _mark_stopped_commands(self, task_blocks: TaskBlocks) -> None:
+        for command in task_blocks.mark_stopped_commands():
+            self._mark_changed(command)
 
     def _report_interruption(self, task_blocks: TaskBlocks) -> None:
         if task_blocks.has_unreported_interruption:
