@@ -45,6 +45,7 @@ def test_every_command_is_offered_once() -> None:
     [
         ("/doctr", "there is no command /doctr; did you mean /doctor?"),
         ("/rewnd", "there is no command /rewnd; did you mean /rewind?"),
+        ("/nonsense", "there is no command /nonsense; see /help"),
         ("/zzz", "there is no command /zzz; see /help"),
         ("/permisions ask", "there is no command /permisions; did you mean /permissions?"),
         ("/mdoe  ask", "there is no command /mdoe; did you mean /mode?"),

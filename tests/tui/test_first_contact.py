@@ -222,7 +222,7 @@ async def test_a_server_that_is_not_running_is_found_once_it_is_started(joey: Jo
         port = web.port
     env = {"OLLAMA_HOST": f"127.0.0.1:{port}"}
     async with screen(joey, env=env, size=(140, 30)) as shown:
-        await shown.until("Where is your model?", "ollama      on this machine; not running")
+        await shown.until("Where is your model?", "ollama           on this machine; not running")
         await shown.type("ollama")
         await shown.press("Enter")
         await shown.until("ollama is not running at", f"OLLAMA_HOST=127.0.0.1:{port} ollama serve")

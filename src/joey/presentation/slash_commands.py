@@ -129,7 +129,7 @@ def explain_bad_command(
         return f"{name} takes no arguments"
     if name[1:] in known:
         return None
-    near = find_closest_name(name[1:], (*known, *UNLISTED_COMMAND_NAMES))
+    near = find_closest_name(name[1:], (*known, "quit"))
     equivalent = None if may_be_path else _EQUIVALENTS.get(name[1:])
     if near is None and equivalent is None and (arguments or may_be_path):
         return None
