@@ -30,7 +30,7 @@ from tests.harness.permissions.evaluation_lines import (
 )
 from tests.harness.permissions.harmless import list_harmless_commands
 from tests.harness.permissions.hostile import READ_ONLY_RULES, list_hostile_commands
-from tests.harness.permissions.line_files import load_asked_lines, load_projects
+from tests.harness.permissions.line_files import load_asked_lines, load_projects, load_usual_lines
 
 SAMPLE = 500
 SEED = 20_250_301
@@ -109,6 +109,20 @@ async def test_commands_of_public_projects_run_unasked_under_their_rules(tmp_pat
     asked = await check_projects(tmp_path)
 
     assert len(asked) <= sum(map(len, load_projects().values())) * 0.03, asked
+
+
+@pytest.mark.requirement("permissions:commands:harmless")
+async def test_usual_options_run_unasked_under_the_rule_for_the_command(tmp_path: Path) -> None:
+    testbed = CommandTestbed(tmp_path, READ_ONLY_RULES)
+    lines, asked = list(load_usual_lines()), {}
+    for rules, line in lines:
+        flags = PermissionFlags(allow=rules, no_sandbox=True)
+        explainer = PermissionExplainer(testbed.work, flags, home=tmp_path / "joey-home", env={})
+        if (why := await explainer.explain_command(line)).decision != "allow":
+            asked[line] = why.reason
+
+    assert len(lines) >= 60
+    assert len(asked) <= len(lines) * 0.03, asked
 
 
 def test_the_corpus_is_as_large_as_it_should_be() -> None:

@@ -2,7 +2,8 @@
 
 `lines/looking.txt` has commands of programs that look, told to do more; escapes stand for what they
 mean in lines that begin with `E:`. `lines/asked.txt` has lines that must be asked when only the
-rules before `@@` allow anything.
+rules before `@@` allow anything; `lines/usual.txt` has commands with the options that READMEs and
+CI files usually give them, which run unasked under theirs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,15 @@ def list_misused_programs() -> tuple[str, ...]:
 
 
 def load_asked_lines() -> Iterator[tuple[tuple[str, ...], str]]:
-    for line in (_LINES_DIRECTORY / "asked.txt").read_text(encoding="utf-8").splitlines():
+    return _load_lines_with_rules("asked.txt")
+
+
+def load_usual_lines() -> Iterator[tuple[tuple[str, ...], str]]:
+    return _load_lines_with_rules("usual.txt")
+
+
+def _load_lines_with_rules(name: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    for line in (_LINES_DIRECTORY / name).read_text(encoding="utf-8").splitlines():
         rules, _, command = line.partition(f" {_RULES_SEPARATOR} ")
         yield tuple(rules.split(", ")), command
 

@@ -291,7 +291,7 @@ OPAQUE_PROGRAMS = (
     "7z 7za 7zr ab abcl acr alpine animate ansible ansible-console ansible-galaxy"
     " ansible-playbook ansible-pull ansible-test apache2 apache2ctl apport-cli ar aria2c arj arp"
     " as ascii-xfr aspell asterisk at atobm autoconf autoheader automake autoreconf aws az batch"
-    " bazel bb bconsole bmake boot bpftrace bridge bundler busctl byebug c++ c89 c99 cabal cancel"
+    " bb bconsole bmake boot bpftrace bridge bundler busctl byebug c++ c89 c99 cabal cancel"
     " casperjs cc cdist certbot chattr chez clang clang++ clickhouse clickhouse-client"
     " clickhouse-local clisp clj cobc cockroach code codex compare composite convert cpan cpp"
     " crash crontab cscript csi csplit csvtool ctr cupsfilter d8 daphne dart2native dc debugfs"
@@ -309,7 +309,7 @@ OPAQUE_PROGRAMS = (
     " msgfilter msmtp mutt mycli mysql nail nano nasm ncdu ncftp needrestart newgrp newlisp nft"
     " nginx nmap node-gyp nroff ntpdate nvim nvimdiff nw opencode openssl openvpn opkg osascript"
     " pandoc papermill passwd patch pax pdb pdflatex pdftex perf perl-rename perl6 perlbug pforth"
-    " pgcli phantomjs pic pico picolisp pip-compile pkg plymouth pmake pre-commit premake5 prename"
+    " pgcli phantomjs pic pico picolisp pip-compile pkg plymouth pmake premake5 prename"
     " procmail protoc pry psftp psql ptipython ptpython puppet py pydoc pyinstaller pyston"
     " qemu-system-x86_64 qjs qmake qpdf quarto ranger rbx rc rclone red redcarpet rename restic"
     " rhino rpm rpmdb rpmquery rpmverify rsyslogd rtorrent run-mailcap runhaskell runscript rustc"
@@ -341,7 +341,7 @@ SUBCOMMAND_PROGRAMS = (
     " gsutil guix gulp halt hatch hcloud helmfile heroku honcho hostnamectl hub hugo ibazel"
     " ibmcloud ifconfig incus init insmod inv invoke ionic istioctl jekyll jenv jj k3d k3s killall"
     " kind kops kubeadm kubectx kubens kustomize lab launchctl lein lerna lima limactl linode-cli"
-    " localectl losetup luarocks makepkg mamba mc meson micromamba mill minikube mise mix mkfifo"
+    " localectl losetup luarocks makepkg mamba mc meson micromamba mill minikube mise mkfifo"
     " mknod mlflow modprobe mongoimport mongorestore multipass mvnd mysqladmin mysqldump nerdctl"
     " netlify netplan networksetup ng nim nix nix-build nix-env nix-shell nomad nuget nvm nx oc"
     " oci opam open oras overmind packer pacman pants parted paru pdm pear pecl pg_ctl pg_restore"
@@ -367,7 +367,12 @@ _NPM_OPTIONS = (
     " --long --version -v -D --save-dev --no-audit --no-fund --dry-run --watch --coverage --ci"
     " --runInBand --verbose -t= --run --frozen-lockfile --immutable --prefer-offline --grep="
     " --testNamePattern= --testPathPattern= --bail --passWithNoTests --save --save-exact"
-    " --no-save --omit="
+    " --no-save --omit= --watchAll= --maxWorkers= --forceExit --detectOpenHandles --colors"
+    " --no-progress --no-optional --no-package-lock --legacy-peer-deps --include-workspace-root"
+    " --production --audit-level= --network-timeout= --non-interactive --no-frozen-lockfile"
+    " --strict-peer-dependencies --filter= --recursive --stream --parallel --max-warnings="
+    " --shard= --ignore-engines --immutable-cache --check-cache --inline-builds --check --noEmit"
+    " --single-run --no-watch"
 )
 _PYTEST_OPTIONS = (
     "-q -v -vv -vvv -x -s -l -k= -m= -n= -r= --tb= --maxfail= --lf --ff --last-failed"
@@ -375,13 +380,42 @@ _PYTEST_OPTIONS = (
     " --cov-report: -h --exitfirst --quiet --verbose --capture= --strict-markers --markers"
     " --fixtures --sw --stepwise --version --disable-warnings --showlocals --full-trace --timeout="
     " --no-cov --nf --new-first --numprocesses= --ignore: --deselect="
-    " --doctest-modules --cov-branch --cov-fail-under="
+    " --doctest-modules --cov-branch --cov-fail-under= --dist= --maxprocesses= --reruns="
+    " --reruns-delay= --randomly-seed= --timeout-method= --strict --strict-config --log-level="
+    " --log-cli-level= --asyncio-mode= --benchmark-disable --benchmark-skip --forked --setup-show"
+    " --hypothesis-seed= --hypothesis-show-statistics --verbosity= --cache-clear --junitxml:"
+    " --junit-xml:"
 )
+_PYTEST_UNSAFE_RE = (
+    r"^--dist=(?!(no|each|load|loadscope|loadfile|loadgroup|worksteal)$)"
+    r"|^--junit-?xml(?!=[\w-]*(junit|report|result)[\w-]*\.xml$)"
+)
+"""Files that it may write are named as reports, in the directory where it runs."""
+_REPORTER_RE = (
+    r"^--reporter(?!s)(?!=(default|dot|verbose|line|list|github|github-actions|tap|basic)$)"
+)
+"""Any other reporter may be a module, or write files."""
+_CMAKE_UNSAFE_RE = (
+    r"^--build|^-[SB]|^-D(?!\w+(:BOOL)?=(ON|OFF|TRUE|FALSE|YES|NO|[01])$"
+    r"|CMAKE_BUILD_TYPE(:STRING)?=\w+$|CMAKE_(C|CXX)_STANDARD=\d+$)"
+)
+"""Directories are named by the rule; a value that is more than a switch may be a program."""
+_GO_UNSAFE_RE = r"^--?coverprofile(?!=[\w-]+\.(out|cov|info|lcov)$)"
 _RSPEC_OPTIONS = (
     "-f= -e= --format= --fail-fast --color --no-color --tag= -t= --seed= --only-failures"
+    " --order= --backtrace -b --profile --dry-run --warnings"
 )
 
 BUILD_PROGRAMS: dict[str, ProgramSpec] = {
+    "bazel": ProgramSpec(
+        "-c= -k -j= --compilation_mode= --test_output= --keep_going --jobs= --verbose_failures"
+        " --nocache_test_results --test_filter= --test_tag_filters= --build_tag_filters="
+        " --build_tests_only --color= --curses= --show_progress --noshow_progress"
+        " --test_summary= --runs_per_test= --flaky_test_attempts= --test_timeout=",
+        harmless_subcommands="version",
+        harmless_operand_pattern=r"-?(//|:)[\w./:+=-]*$",
+        text_operands="all",
+    ),
     "bandit": ProgramSpec("-r -q -v -ll -lll -f= --recursive --quiet --format="),
     "black": ProgramSpec(
         "-q -v -l= -t= -S --check --diff --quiet --line-length= --target-version= --version --fast"
@@ -392,22 +426,34 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     "bun": ProgramSpec(
         _NPM_OPTIONS, harmless_subcommands="", unsafe_argument_pattern=_PACKAGE_URL_RE
     ),
-    "bundle": ProgramSpec("-q --quiet", harmless_subcommands=""),
+    "bundle": ProgramSpec(
+        "-q -j= --quiet --jobs= --retry= --local --frozen", harmless_subcommands=""
+    ),
     "cargo": ProgramSpec(
         "-p= -q -v -vv -j= -D= -W= -A= -F= --package= --lib --bins --bin= --tests --test= --release"
         " --workspace --all --all-features --features= --no-default-features --no-run"
         " --no-fail-fast --offline --locked --frozen --doc --example= --examples --exact"
         " --nocapture --color= --message-format= --all-targets --check --test-threads= --profile="
         " --ignored --quiet --verbose --depth= --edges= -i= --invert= --version --no-deps"
-        " --format-version= --benches --bench= --jobs= --keep-going",
+        " --format-version= --benches --bench= --jobs= --keep-going --target= --exclude= --skip="
+        " --include-ignored --show-output --list --document-private-items --partition="
+        " --retries= --no-capture --fail-fast --ignore-rust-version --edition=",
         harmless_subcommands="search version --version help pkgid",
-        unsafe_argument_pattern=r"^\+|" + _URL_ARGUMENT_RE,
+        # A description of a target (`--target x.json`) names programs.
+        unsafe_argument_pattern=r"^\+|\.json$|" + _URL_ARGUMENT_RE,
     ),
-    "composer": ProgramSpec("-q -v --no-interaction", harmless_subcommands=""),
-    "cmake": ProgramSpec(
-        "-j# --build: --target= --config= --parallel# --version --verbose",
+    "composer": ProgramSpec(
+        "-q -v -n -o -W --no-interaction --prefer-dist --prefer-source --no-progress --no-dev"
+        " --dev --optimize-autoloader --no-scripts --no-plugins --ansi --no-ansi --dry-run"
+        " --ignore-platform-reqs --ignore-platform-req= --classmap-authoritative --strict"
+        " --with-all-dependencies --prefer-stable --prefer-lowest --no-suggest",
         harmless_subcommands="",
-        unsafe_argument_pattern="^--build",
+        unsafe_argument_pattern=_URL_ARGUMENT_RE,
+    ),
+    "cmake": ProgramSpec(
+        "-j# -S: -B: -G= -D= --build: --target= --config= --parallel# --version --verbose",
+        harmless_subcommands="",
+        unsafe_argument_pattern=_CMAKE_UNSAFE_RE,
     ),
     "conda": ProgramSpec("-q -n= --json", harmless_subcommands="list info search"),
     "coverage": ProgramSpec(
@@ -417,18 +463,24 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "ctest": ProgramSpec(
         "-R= -E= -V -VV -j= -L= --output-on-failure --verbose --rerun-failed -N --test-dir:"
+        " -C= --build-config= -LE= --parallel# --timeout= --stop-on-failure --progress"
+        " --schedule-random --no-tests= --repeat="
     ),
     "deno": ProgramSpec(
-        "-q --quiet --json --check", harmless_subcommands="info doc types --version"
+        "-q --quiet --json --check --no-check --parallel --fail-fast --filter= --frozen"
+        " --cached-only --doc --trace-leaks --permit-no-files --shuffle= --no-lock",
+        harmless_subcommands="info doc types --version",
     ),
     "docker": ProgramSpec(
         "-a -q -n= -l -s -t --all --filter= --format= --no-trunc --tail= --since= --timestamps"
-        " --digests --quiet --size --no-stream --no-cache --build --detach -d --rm",
+        " --digests --quiet --size --no-stream --no-cache --build --detach -d --rm --pull"
+        " --progress= --target= --platform= --tag= --wait --remove-orphans --force-recreate",
         harmless_subcommands="ps images version info logs inspect top port stats history diff",
     ),
     "dotnet": ProgramSpec(
         "-c= -v= -f= --no-build --no-restore --configuration= --filter= --verbosity= --nologo"
-        " --framework= --list-tests --version --info --list-sdks --list-runtimes",
+        " --framework= --list-tests --no-incremental --locked-mode --blame --force --version"
+        " --info --list-sdks --list-runtimes",
         harmless_subcommands="--version --info",
     ),
     "eslint": ProgramSpec(
@@ -448,18 +500,25 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "go": ProgramSpec(
         "-v -run= -count= -race -cover -short -timeout= -bench= -benchmem -failfast -json -p="
-        " -parallel= -tags= -m -x -a -n -all -src -skip= -list= -shuffle= -vet=",
+        " -parallel= -tags= -m -x -a -n -all -src -skip= -list= -shuffle= -vet= -covermode="
+        " -coverpkg= -coverprofile: -cpu= -trimpath -buildvcs=",
         harmless_subcommands="version env list doc help",
         has_single_dash_options=True,
-        unsafe_argument_pattern=_URL_ARGUMENT_RE,
+        unsafe_argument_pattern=f"{_GO_UNSAFE_RE}|{_URL_ARGUMENT_RE}",
     ),
     "gofmt": ProgramSpec("-l -d -s -e"),
     "golangci-lint": ProgramSpec(
-        "-v --fast --timeout= --new", harmless_subcommands="run linters version"
+        "-v -j= -D= -E= --fast --timeout= --new --build-tags= --concurrency= --new-from-rev="
+        " --allow-parallel-runners --max-same-issues= --max-issues-per-linter= --disable="
+        " --enable= --disable-all --enable-all --tests= --verbose --show-stats",
+        harmless_subcommands="run linters version",
     ),
     "gradle": ProgramSpec(
         "-q -i -s -x= --info --stacktrace --no-daemon --offline --tests= --console= --parallel"
-        " --continue --quiet --rerun-tasks --dry-run -m --warning-mode= --version",
+        " --continue --quiet --rerun-tasks --dry-run -m --warning-mode= --version"
+        " --build-cache --no-build-cache --configuration-cache --no-configuration-cache"
+        " --max-workers= --full-stacktrace -S -d --debug --no-parallel --refresh-dependencies"
+        " --rerun --fail-fast --daemon --no-watch-fs",
         harmless_subcommands="",
         has_target_operands=True,
     ),
@@ -471,6 +530,8 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         "-t= -i --coverage --ci --runInBand --silent --verbose --testNamePattern= --bail"
         " --testPathPattern= --passWithNoTests --maxWorkers= --watchAll= --no-cache --listTests"
         " --colors --no-coverage --detectOpenHandles --forceExit --version"
+        " --shard= --logHeapUsage --no-watchman --onlyChanged --changedSince= --selectProjects="
+        " --testTimeout= -w= --expand --errorOnDeprecated --watch"
     ),
     "kubectl": ProgramSpec(
         "-n= -A -l= -o= -w= -c= --namespace= --all-namespaces --selector= --output= --tail="
@@ -480,17 +541,30 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "make": ProgramSpec(
         "-j# -k -s -n -B -q -w -i --jobs# --keep-going --silent --quiet --dry-run --just-print"
-        " --always-make --no-print-directory --version --question",
-        unsafe_argument_pattern="=",
+        " --always-make --no-print-directory --version --question --output-sync"
+        " --warn-undefined-variables",
+        unsafe_argument_pattern=r"^(?!--output-sync=(none|line|target|recurse)$).*=",
         has_target_operands=True,
     ),
     "mocha": ProgramSpec(
         "-g= -f= -b -t= --grep= --bail --timeout= --recursive --exit --dry-run --version"
+        " --parallel --jobs= --slow= --check-leaks --forbid-only --forbid-pending --retries="
+        " --inline-diffs --full-trace --no-color --no-timeouts"
+    ),
+    "mix": ProgramSpec(
+        "--warnings-as-errors --cover --trace --only= --exclude= --include= --seed= --stale"
+        " --max-failures= --failed --slowest= --check-formatted --dry-run --strict --color"
+        " --no-color --force --all --partitions= --exit-status= --timeout= --raise --no-compile"
+        " --check-unused --check-locked --no-deps-check",
+        harmless_subcommands="help",
     ),
     "mvn": ProgramSpec(
         "-q -o -B -e -X -pl= -am -U -DskipTests -Dmaven.test.skip=true -v --version --quiet"
         " --offline --batch-mode --errors --no-transfer-progress -ntp --fail-at-end -fae -T="
-        " -Dtest=",
+        " -Dtest= -Dit.test= -DskipITs -V --show-version --update-snapshots --also-make -amd"
+        " --projects= --fail-fast -ff --fail-never -fn -Dmaven.test.failure.ignore="
+        " -Dmaven.javadoc.skip= -Dgpg.skip -Dcheckstyle.skip -Dspotbugs.skip -Dstyle.color="
+        " -Dsurefire.failIfNoSpecifiedTests= -Dspotless.check.skip=",
         harmless_subcommands="",
         has_single_dash_options=True,
         unsafe_argument_pattern=":",
@@ -500,10 +574,15 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
         "-p= -m= --strict --ignore-missing-imports --pretty --show-error-codes --no-incremental"
         " --no-error-summary --follow-imports= --no-color-output --show-column-numbers --version"
         " --exclude= --python-version= --warn-unused-ignores --check-untyped-defs -v"
+        " --warn-unreachable --disallow-untyped-defs --platform= --namespace-packages"
+        " --explicit-package-bases --disable-error-code= --enable-error-code= --show-error-context"
+        " --no-implicit-optional --warn-return-any --warn-redundant-casts --strict-equality"
     ),
     "ninja": ProgramSpec("-j# -k# -v -n --quiet --verbose --version", has_target_operands=True),
     "nox": ProgramSpec(
         "-l -s= -e= -k= -t= -r -R -v --list --sessions= --reuse-existing-virtualenvs"
+        " --non-interactive --error-on-missing-interpreters --no-install --stop-on-first-error"
+        " --forcecolor"
     ),
     "npm": ProgramSpec(
         _NPM_OPTIONS,
@@ -512,34 +591,57 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "phpunit": ProgramSpec(
         "--filter= --testsuite= --group= --testdox --colors --stop-on-failure -v"
+        " --no-coverage --stop-on-error --exclude-group= --order-by= --debug --fail-on-warning"
+        " --fail-on-risky"
     ),
     "pip": ProgramSpec(
         "-q -v -U -r: -e: --upgrade --user --no-deps --dry-run --format= --outdated --quiet"
         " --no-cache-dir --version --requirement: --editable: --disable-pip-version-check --pre"
         " --group: --constraint: --force-reinstall --prefer-binary --upgrade-strategy="
-        " --no-build-isolation",
+        " --no-build-isolation --no-input --no-warn-script-location --progress-bar= --use-pep517"
+        " --require-hashes --only-binary= --no-compile --root-user-action= --retries= --timeout="
+        " --ignore-installed -c:",
         harmless_subcommands="list show freeze check --version index debug",
         unsafe_argument_pattern=_URL_ARGUMENT_RE,
     ),
+    "playwright": ProgramSpec(
+        "--project= -g= --grep= --grep-invert= -j= --workers= --retries= --headed --shard="
+        " --timeout= --list --repeat-each= --max-failures= -x --forbid-only --fully-parallel"
+        " --pass-with-no-tests --last-failed --quiet --browser= --trace= --reporter=",
+        harmless_subcommands="--version",
+        unsafe_argument_pattern=_REPORTER_RE,
+    ),
     "poetry": ProgramSpec(
-        "-q -v --no-interaction --tree --latest -n", harmless_subcommands="show check about"
+        "-q -v --no-interaction --tree --latest -n --no-root --sync --with= --without= --only="
+        " --extras= -E= --all-extras --no-dev --no-ansi --dry-run --all-groups --lock",
+        harmless_subcommands="show check about",
+    ),
+    "pre-commit": ProgramSpec(
+        "-a -v --all-files --verbose --show-diff-on-failure --color= --hook-stage= --from-ref="
+        " --to-ref= --files:",
+        harmless_subcommands="--version",
     ),
     "prettier": ProgramSpec(
-        "-c -l --check --list-different --ignore-unknown -u --version --no-color"
+        "-c -l --check --list-different --ignore-unknown -u --version --no-color --log-level="
+        " --no-error-on-unmatched-pattern --end-of-line="
     ),
     "pylint": ProgramSpec(
         "-E -j= --errors-only --disable= --enable= --jobs= --reports= --score= --recursive="
         " --version"
     ),
     "pyright": ProgramSpec("--outputjson --stats --warnings --verbose --version -v"),
-    "pytest": ProgramSpec(_PYTEST_OPTIONS),
+    "pytest": ProgramSpec(_PYTEST_OPTIONS, unsafe_argument_pattern=_PYTEST_UNSAFE_RE),
     "rake": ProgramSpec(
         "-T -P -n -q -s -t= --tasks --dry-run --quiet",
         unsafe_argument_pattern="=",
         has_target_operands=True,
     ),
     "rspec": ProgramSpec(_RSPEC_OPTIONS),
-    "rubocop": ProgramSpec("--format= -f= --only= --parallel --display-cop-names -D -V --version"),
+    "rubocop": ProgramSpec(
+        "--format= -f= --only= --parallel --display-cop-names -D -V --version"
+        " --fail-level= --force-exclusion --no-parallel --color --no-color --lint --debug"
+        " --extra-details --display-only-fail-level-offenses"
+    ),
     "ruff": ProgramSpec(
         "-q -v --select= --ignore= --output-format= --statistics --diff --no-cache --show-files"
         " --check --line-length= --extend-select= --quiet --exit-zero --version --preview"
@@ -551,14 +653,20 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     ),
     "stylelint": ProgramSpec("--quiet --max-warnings= --color"),
     "swift": ProgramSpec(
-        "-v -c= --filter= --parallel --list-tests", harmless_subcommands="--version"
+        "-v -c= --configuration= --filter= --skip= --parallel --no-parallel --list-tests"
+        " --enable-code-coverage --num-workers=",
+        harmless_subcommands="--version",
     ),
     "terraform": ProgramSpec(
-        "-no-color -json -check -diff -recursive -detailed-exitcode -input=",
+        "-no-color -json -check -diff -recursive -detailed-exitcode -input= -backend="
+        " -lock= -upgrade -compact-warnings -parallelism= -refresh=",
         harmless_subcommands="version",
         has_single_dash_options=True,
     ),
-    "tox": ProgramSpec("-l -e= -f= -q -v -r -p= --list --recreate"),
+    "tox": ProgramSpec(
+        "-l -e= -f= -q -v -r -p= --list --recreate --parallel= --skip-missing-interpreters"
+        " --skip-pkg-install --colored="
+    ),
     "tsc": ProgramSpec(
         "-p: -b --project: --build --noEmit --pretty --skipLibCheck --strict --listFiles --version"
         " -v --showConfig --noErrorTruncation --incremental",
@@ -571,13 +679,17 @@ BUILD_PROGRAMS: dict[str, ProgramSpec] = {
     "uv": ProgramSpec(
         "-q -v --quiet --format= --outdated --depth= --locked --frozen --no-sync --offline --dev"
         " --no-dev --group= --no-group= --only-group= --all-groups --extra= --all-extras"
+        " --all-packages --no-editable --no-install-project --refresh --no-progress --exact"
+        " --no-cache --package= --no-default-groups --check"
         " --universal -U --upgrade -r: --requirement: --editable: --sdist --wheel",
         harmless_subcommands="--version",
         unsafe_argument_pattern=_URL_ARGUMENT_RE,
     ),
     "vitest": ProgramSpec(
         "-t= --run --coverage --testNamePattern= --silent --bail= --passWithNoTests"
-        " --no-color --version",
+        " --no-color --version --no-watch --watch= --shard= --project= --maxWorkers= --retry="
+        " --coverage.enabled= --no-file-parallelism --changed --typecheck --reporter=",
+        unsafe_argument_pattern=_REPORTER_RE,
     ),
     "yarn": ProgramSpec(
         _NPM_OPTIONS,
