@@ -38,6 +38,20 @@ async def start(peer: Peer, protocol: str, text: str = "go") -> str:
     return str(started["taskId"])
 
 
+@PROTOCOLS
+async def test_the_output_of_a_command_comes_after_the_checkpoint_before_it(
+    tmp_path: Path, protocol: str
+) -> None:
+    turns = (Turn(call("execute_command", {"command": "echo one > a.txt; echo out"})), done())
+    async with open_server(tmp_path, *turns, **ALLOW) as here, here.peer() as peer:
+        task_id = await start(peer, protocol)
+        await peer.asked("completion_result")
+        rows = await check_rows(here, peer, task_id)
+
+    said = [row.get("say") for row in rows]
+    assert said.index("checkpoint_saved") < said.index("command_output")
+
+
 FAILURES = {
     "missing parameter": call("write_to_file", {"content": "x"}),
     "unknown tool": call("write_to_flie", {"path": "a.txt"}),

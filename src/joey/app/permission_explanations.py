@@ -178,6 +178,5 @@ def _build_context(
         artifacts_directory=home,
         call_id="",
         row_ts=0,
-        output_row_ts=0,
         on_output=lambda _: None,
     )

@@ -34,6 +34,7 @@ from joey.engine.limits import FailureCounter, RepetitionVerdict
 from joey.engine.outcomes import (
     AnyTool,
     ApprovedCall,
+    OutputRow,
     RejectedCall,
     RepeatedCallError,
     RepeatedCallStop,
@@ -55,7 +56,8 @@ async def authorize_call(
     """Prepare a call, decide about it, and ask if needed. Raises ToolError if the call is invalid
     or a rule forbids it, RunStopped if the model repeats itself and no user tells it how to
     continue."""
-    tool, prepared, context = await _prepare_call(task, row_call, failures)
+    output_row = OutputRow(task)
+    tool, prepared, context = await _prepare_call(task, row_call, failures, output_row)
     shell = task.runtime.capabilities.shell_grammar
     read = None if shell is None else shell.parse_chain
     match policy.decide(prepared.claims, task.settings, read, edits_granted=task.has_edit_grant):
@@ -64,7 +66,7 @@ async def authorize_call(
                 claim.access is not policy.Access.NONE for claim in prepared.claims
             ):
                 task.publish(ToolStarted(**_build_row_fields(row_call, tool, prepared), rule=rule))
-            return ApprovedCall(tool, prepared, context, None, rule)
+            return ApprovedCall(tool, prepared, context, output_row, None, rule)
         case policy.Deny(reason):
             raise DeniedError(format_reason(reason), reason)
         case policy.Ask(reasons):
@@ -91,9 +93,9 @@ async def authorize_call(
     publish_feedback(task, answer)
     if prepared.ask_kind is AskKind.FOLLOWUP:  # a message with a yes or a no is part of the answer
         answer = structs.replace(answer, response=Response.MESSAGE)
-        return ApprovedCall(tool, prepared, context, answer)
+        return ApprovedCall(tool, prepared, context, output_row, answer)
     if answer.approves:
-        return ApprovedCall(tool, prepared, context, answer)
+        return ApprovedCall(tool, prepared, context, output_row, answer)
     return RejectedCall(
         answer,
         policy.find_missing_boundary_settings(prepared.claims, task.settings, read),
@@ -102,7 +104,7 @@ async def authorize_call(
 
 
 async def _prepare_call(
-    task: Task, row_call: RowCall, failures: FailureCounter
+    task: Task, row_call: RowCall, failures: FailureCounter, output_row: OutputRow
 ) -> tuple[AnyTool, PreparedToolCall, ToolContext]:
     call, registry = row_call.call, task.runtime.tool_set
     if call.problem is not None:
@@ -119,7 +121,7 @@ async def _prepare_call(
     )
     if verdict is not RepetitionVerdict.ALLOW:
         await _refuse_repeated_call(task, row_call, tool, verdict)
-    context = build_tool_context(task, row_call.call.id, row_call.row_ts)
+    context = build_tool_context(task, row_call.call.id, row_call.row_ts, output_row)
     prepared = await tool.prepare(params, context)
     registry.check_claimed_paths(tool, task.mode, prepared.claims)
     return tool, prepared, context

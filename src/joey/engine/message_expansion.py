@@ -34,6 +34,7 @@ from joey.core.path_access import ResolvedPath
 from joey.core.permissions.policy import Access, Allow, Claim, decide
 from joey.core.prompts import messages_to_model
 from joey.core.task_types import RowKind
+from joey.engine.outcomes import OutputRow
 from joey.engine.runtime import build_tool_context
 from joey.errors import ToolError
 from joey.tools.file_view import FileReadRequest, FileView, FileViewer, render_views
@@ -166,7 +167,9 @@ class _MentionFetcher:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._runtime = task.runtime
-        self._viewer = FileViewer(build_tool_context(task, "mention", task.next_ts()))
+        self._viewer = FileViewer(
+            build_tool_context(task, "mention", task.next_ts(), OutputRow(task))
+        )
 
     async def fetch(self, kind: MentionKind, subject: str) -> list[UserBlock]:
         capabilities = self._runtime.capabilities

@@ -29,7 +29,7 @@ from joey.core.tool_calls import summarize_call
 from joey.engine.asks import publish_feedback
 from joey.engine.hooks import check_hook_refusal
 from joey.engine.offers import Offer, apply_answer, select_offered
-from joey.engine.outcomes import ApprovedCall, RowCall
+from joey.engine.outcomes import ApprovedCall, OutputRow, RowCall
 from joey.engine.runtime import build_tool_context
 from joey.tools.base import Outcome
 
@@ -83,7 +83,7 @@ async def offer_retry(
         task.add_row(RowKind.ERROR, render_offline_row(network))
         return None
     # The output of the first attempt is shown above the question.
-    task.add_output_rows(outcome.rows, approved.context.output_row_ts)
+    approved.output_row.add_rows_and_close(outcome.rows)
     offer = Offer(network=structs.replace(network, is_retry=True))
     ask_ts = task.next_ts()
     answer = await task.ask(
@@ -107,7 +107,8 @@ async def offer_retry(
         return RejectedRetry(answer)
     if not answer.hosts:
         answer = structs.replace(answer, network=network.can_open)
-    context = build_tool_context(task, row_call.call.id, ask_ts)
+    output_row = OutputRow(task)
+    context = build_tool_context(task, row_call.call.id, ask_ts, output_row)
     first = approved.answer
     if first is not None and first.has_content:
         answer = structs.replace(
@@ -115,7 +116,7 @@ async def offer_retry(
             text="\n".join(filter(None, (first.text, answer.text))),
             images=(*first.images, *answer.images),
         )
-    return structs.replace(approved, answer=answer, context=context)
+    return structs.replace(approved, answer=answer, context=context, output_row=output_row)
 
 
 def render_offline_row(network: CommandNetwork) -> str:

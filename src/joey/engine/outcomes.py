@@ -5,18 +5,22 @@ Plain values to match on, and the exceptions that end a run or a call early.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from joey.core.events import RowPart
+from joey.core.events import CommandOutputDelta, RowAdded, RowPart
 from joey.core.history.state import TaskProjection
 from joey.core.messages import ToolCall, UnusableCall, UserBlock
 from joey.core.permissions.policy import BoundarySetting
-from joey.core.task_types import Answer, TaskState
+from joey.core.task_types import Answer, RowKind, TaskState
 from joey.errors import FailureCode, JoeyError, ToolError
 from joey.ports.tool_context import ToolContext
 from joey.tools.base import PreparedToolCall, Tool
+
+if TYPE_CHECKING:
+    from joey.engine.task import Task
 
 
 class Completed(Struct, frozen=True):
@@ -91,12 +95,44 @@ class RowCall(Struct, frozen=True):
     row_ts: int
 
 
+class OutputRow:
+    """The row of a call's output. It gets its `ts` when it is first published: clients append rows
+    as they are created."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._ts: int | None = None
+
+    def append(self, text: str) -> None:
+        self._task.publish(CommandOutputDelta(ts=self._ensure_ts(), output=text))
+
+    def add_row(self, kind: RowKind, text: str, images: tuple[str, ...] = ()) -> None:
+        """Add a row of the call: the output, which closes this one, or one of its own."""
+        ts = self._ensure_ts() if kind == RowKind.COMMAND_OUTPUT else self._task.next_ts()
+        self._task.publish(RowAdded(ts=ts, say=kind, text=text, images=images))
+
+    def add_rows_and_close(self, rows: Iterable[tuple[RowKind, str]]) -> None:
+        for kind, text in rows:
+            self.add_row(kind, text)
+        self.close()
+
+    def close(self) -> None:
+        if self._ts is not None:
+            self._task.close_row(self._ts)
+
+    def _ensure_ts(self) -> int:
+        if self._ts is None:
+            self._ts = self._task.next_ts()
+        return self._ts
+
+
 class ApprovedCall(Struct, frozen=True):
     """A call that may run."""
 
     tool: AnyTool
     prepared: PreparedToolCall
     context: ToolContext
+    output_row: OutputRow
     answer: Answer | None
     """The user's, when one was asked."""
     rule: str | None = None

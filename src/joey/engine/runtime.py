@@ -12,13 +12,11 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from joey.core.events import CommandOutputDelta, RowAdded
 from joey.core.file_state import ReadTracker
 from joey.core.models import ToolProtocol, ToolSpec
 from joey.core.modes import BUILT_IN_MODES, Instructions, Mode, ToolGroup
@@ -29,7 +27,6 @@ from joey.core.prompts.conditions import WorkingConditions
 from joey.core.prompts.configured_sections import render_tool_usage
 from joey.core.prompts.system import ToolDoc, build_system_prompt
 from joey.core.settings import Limits, ModelRoute, Settings
-from joey.core.task_types import RowKind
 from joey.errors import UserError
 from joey.ports.execution import Terminal
 from joey.ports.extensions import NetworkPolicy
@@ -40,6 +37,7 @@ from joey.tools.base import AvailabilityContext
 from joey.tools.registry import Registry, ToolSetCache
 
 if TYPE_CHECKING:
+    from joey.engine.outcomes import OutputRow
     from joey.engine.result_schema import ResultValidator
     from joey.engine.task import Task
 
@@ -244,8 +242,7 @@ class ModeProviders:
         await asyncio.gather(*(provider.close() for provider in providers))
 
 
-def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
-    output_ts = task.next_ts()
+def build_tool_context(task: Task, call_id: str, row_ts: int, output_row: OutputRow) -> ToolContext:
     return ToolContext(
         files=task.runtime.files,
         search=task.runtime.search,
@@ -260,20 +257,12 @@ def build_tool_context(task: Task, call_id: str, row_ts: int) -> ToolContext:
         artifacts_directory=task.recorder.task_log.directory / "command-output",
         call_id=call_id,
         row_ts=row_ts,
-        output_row_ts=output_ts,
-        on_output=lambda text: task.publish(CommandOutputDelta(ts=output_ts, output=text)),
+        on_output=output_row.append,
         read_tracker=task.runtime.read_tracker,
         capabilities=task.runtime.capabilities,
         subtask_depth=task.recorder.projection.depth,
-        add_row=partial(_publish_row, task, output_ts),
+        add_row=output_row.add_row,
     )
-
-
-def _publish_row(
-    task: Task, output_ts: int, kind: RowKind, text: str, images: tuple[str, ...] = ()
-) -> None:
-    ts = output_ts if kind == RowKind.COMMAND_OUTPUT else task.next_ts()
-    task.publish(RowAdded(ts=ts, say=kind, text=text, images=images))
 
 
 def generate_task_id(now_ms: int) -> str:

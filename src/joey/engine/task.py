@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -371,13 +371,6 @@ class Task:
     def add_row(self, say: RowKind, text: str = "", ts: int | None = None) -> None:
         """Add a row for the user; `ts` names one that is open."""
         self.publish(ev.RowAdded(ts=self.next_ts() if ts is None else ts, say=say, text=text))
-
-    def add_output_rows(self, rows: Iterable[tuple[RowKind, str]], output_ts: int) -> None:
-        """Add rows with the results of a call, and close the row in which its output was
-        streamed."""
-        for say, text in rows:
-            self.add_row(say, text, output_ts if say == RowKind.COMMAND_OUTPUT else None)
-        self.close_row(output_ts)
 
     def close_row(self, ts: int, say: RowKind | None = None, text: str | None = None) -> None:
         """Close a row that will not grow any more, by default in its current state."""

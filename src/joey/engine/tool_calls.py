@@ -237,7 +237,7 @@ class ToolCallRunner:
         result = returned.result or ""
         task.publish(
             ev.RowAdded(
-                ts=spawned.result_ts, say=RowKind.SUBTASK_RESULT, text=result, subtask_id=child_id
+                ts=task.next_ts(), say=RowKind.SUBTASK_RESULT, text=result, subtask_id=child_id
             )
         )
         outcome = Outcome(messages_to_model.render_subtask_completed(child_id, result))
@@ -289,12 +289,12 @@ class ToolCallRunner:
     async def _publish_outcome(
         self, row_call: RowCall, approved: ApprovedCall, outcome: Outcome | ToolError
     ) -> None:
-        task, output_ts = self._task, approved.context.output_row_ts
+        task = self._task
         if isinstance(outcome, ToolError):
-            task.close_row(output_ts)
+            approved.output_row.close()
             self._fail_call(row_call, outcome, approved.answer)
             return
-        task.add_output_rows(outcome.rows, output_ts)
+        approved.output_row.add_rows_and_close(outcome.rows)
         if outcome.is_error:
             self._has_failure = True
             report_failed_outcome(task, row_call, outcome)

@@ -80,8 +80,6 @@ class ToolContext(Struct, frozen=True):
     call_id: str
     row_ts: int
     """The row that shows this call; names its command output."""
-    output_row_ts: int
-    """The row that shows a command's output while it comes."""
     on_output: Callable[[str], None]
     """Live output of a command."""
     read_tracker: ReadTracker = field(default_factory=ReadTracker)

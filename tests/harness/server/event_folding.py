@@ -26,13 +26,12 @@ ALLOW: dict[str, Any] = {
     "alwaysAllowWrite": True,
     "alwaysAllowExecute": True,
     "allowedCommands": ["*"],
-    "checkpointTimeout": 0,
-    "enableCheckpoints": False,
 }
 
 
 def fold(events: Sequence[Frame], task_id: str) -> list[Frame]:
-    """The rows that a client has which knows only the document."""
+    """The rows that a client has which knows only the document: what is created is appended, what
+    is updated replaces the row with its `ts`."""
     rows: dict[int, Frame] = {}
     for event in events:
         if event["eventName"] != "message" or event["taskId"] != task_id:
@@ -40,7 +39,8 @@ def fold(events: Sequence[Frame], task_id: str) -> list[Frame]:
         row = event["payload"]["message"]
         assert (event["payload"]["action"] == "updated") == (row["ts"] in rows), row
         rows[row["ts"]] = row
-    return [rows[ts] for ts in sorted(rows)]
+    assert list(rows) == sorted(rows), "a row was created before one with a lower ts"
+    return list(rows.values())
 
 
 def read_history(here: ServerFixture, task_id: str, name: str = "ui_messages.json") -> list[Any]:

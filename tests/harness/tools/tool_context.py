@@ -36,7 +36,6 @@ def make_context(root: Path, terminal: LocalTerminal | None = None, **changes: A
         "artifacts_directory": root / "task" / "command-output",
         "call_id": "call_1",
         "row_ts": ROW_TS,
-        "output_row_ts": ROW_TS + 1,
         "on_output": lambda text: None,
     }
     return ToolContext(**given | changes)
