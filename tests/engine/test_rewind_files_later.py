@@ -207,7 +207,7 @@ async def test_what_a_user_changed_after_a_death_is_not_overwritten(
         [error_row] = [
             e for e in list_durable_events(again) if isinstance(e, RowAdded) and e.say == "error"
         ]
-        assert "changed" in error_row.text and " a." in error_row.text
+        assert "modified" in error_row.text and " a." in error_row.text
         await rewind_harness.engine.release(again)
     again = await rewind_harness.engine.open(task.id)
     at = list_row_timestamps(again)[0]

@@ -437,7 +437,7 @@ class SubtaskSpawned(EventBase, frozen=True, tag="taskSpawned"):
     row_ts: int = 0
     """The row of the call."""
     result_ts: int = 0
-    """The row of its result in journals of earlier versions, which chose it beforehand."""
+    """The row that its result will have; fixed beforehand, so that a crash adds it once."""
     mode: str = ""
     message: str = ""
     todos: tuple[Todo, ...] = ()

@@ -108,6 +108,7 @@ class Subtasks:
             child_id=generate_task_id(task.runtime.clock.now()),
             call_id=row_call.call.id,
             row_ts=row_call.row_ts,
+            result_ts=task.next_ts(),
             mode=delegate.mode,
             message=delegate.message,
             todos=delegate.todos,

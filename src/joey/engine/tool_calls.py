@@ -237,7 +237,7 @@ class ToolCallRunner:
         result = returned.result or ""
         task.publish(
             ev.RowAdded(
-                ts=task.next_ts(), say=RowKind.SUBTASK_RESULT, text=result, subtask_id=child_id
+                ts=spawned.result_ts, say=RowKind.SUBTASK_RESULT, text=result, subtask_id=child_id
             )
         )
         outcome = Outcome(messages_to_model.render_subtask_completed(child_id, result))
