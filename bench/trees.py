@@ -95,7 +95,6 @@ def build_context(root: Path) -> ToolContext:
         artifacts_directory=root / "none",
         call_id="",
         row_ts=0,
-        output_row_ts=0,
         on_output=lambda text: None,
     )
 
