@@ -61,7 +61,13 @@ async def test_rows_vanish_and_come_back(browser: Browser, tmp_path: Path) -> No
         await written(at)
         await open_dialog(page, "paint it red")
         changes = page.get_by_role("list", name="What going back changes")
-        await expect(changes).to_contain_text("of this conversation will go")
+        await expect(changes).to_contain_text("2 messages of this conversation will go")
+        first, second = await page.get_by_role("button", name="Only go back").evaluate(
+            "(button) => [button.previousElementSibling, button]"
+            ".map((each) => each.getBoundingClientRect())"
+            ".map(({ left, right, top, bottom }) => ({ left, right, top, bottom }))"
+        )
+        assert second["left"] > first["right"] or second["top"] > first["bottom"], "they are apart"
         await capture_view(page, tmp_path / "rewind.png")
         await page.get_by_role("button", name="Only go back").click()
         await expect(page.get_by_text("paint it red")).to_have_count(0)

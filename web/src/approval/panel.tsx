@@ -60,7 +60,7 @@ export function AskPanel({ view, isBusy, guard, panelRef, onChoose }: AskPanelPr
       <div class="asked">
         <strong dir="auto">{escapeHiddenChars(view.title)}</strong>
         <ProgramChips {...view} />
-        {text && <AskSubject text={text} />}
+        {text && `${text}?` !== view.title && <AskSubject text={text} />}
         {confinement && <p class="why">{escapeHiddenChars(confinement)}</p>}
         {reason && (
           <p class="why" title={reason}>

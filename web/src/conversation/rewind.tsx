@@ -6,6 +6,7 @@ import type { Conversation } from "../state/conversation";
 import { tryOrToast, sendCommand, currentConversation, openTask, scrollToLatest } from "../state/store";
 import { ImageThumbnails } from "../render/images";
 import { isImageDataUri } from "../render/markdown";
+import { isRowVisible } from "./rows";
 import type { Row, RewindChanges } from "../wire/protocol";
 
 interface RewindTarget {
@@ -102,11 +103,11 @@ function RewindPreview({ changes }: { changes: RewindChanges | null }) {
   const { rows, commands, subtasks, files, conflicts, filesLeft, editsAsked } = changes;
   return (
     <ul class="rewind-changes" aria-label="What going back changes">
-      <li>{pluralize(rows.length, "row")} of this conversation will go; this can be undone.</li>
+      <li>{pluralize(countMessages(rows), "message")} of this conversation will go; this can be undone.</li>
       {commands.length > 0 && (
         <li>
-          {pluralize(commands.length, "command")} ran since, and what they did stays:{" "}
-          {formatShortList(commands)}
+          {pluralize(commands.length, "command")} ran since; what {commands.length === 1 ? "it" : "they"} did is not
+          undone: {formatShortList(commands)}
         </li>
       )}
       {subtasks.length > 0 && <li>{pluralize(subtasks.length, "subtask")} stay as tasks of their own.</li>}
@@ -128,6 +129,14 @@ function RewindPreview({ changes }: { changes: RewindChanges | null }) {
       )}
     </ul>
   );
+}
+
+/** Messages are counted as `joey tasks rewind` does: requests are none. */
+function countMessages(timestamps: number[]): number {
+  const removed = new Set(timestamps);
+  const isMessage = (row: Row) => row.say !== "api_req_started" && isRowVisible(row, false);
+  const rows = currentConversation.value?.rows ?? [];
+  return rows.filter((row) => removed.has(row.ts) && isMessage(row)).length;
 }
 
 /** What becomes of files, by how they differ afterwards. */

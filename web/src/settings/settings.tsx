@@ -70,7 +70,7 @@ export function SettingsForm() {
       <section>
         <h3>Without asking, joey may</h3>
         <Toggle
-          label="Do anything below without asking"
+          label="Apply these rules (off: ask about everything)"
           isOn={isAutoApprovalOn}
           onChange={(isOn) => saveSetting("autoApprovalEnabled", isOn)}
         />
