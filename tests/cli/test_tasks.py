@@ -304,6 +304,7 @@ async def test_a_task_that_is_open_is_not_deleted_nor_any_below_it(joey: Joey) -
         held.release()
     assert refused.code == 1
     assert f"task child is open in process {os.getpid()} since" in refused.err
+    assert "If it is joey serve, use joey attach child" in " ".join(refused.err.split())
     assert refused.out == ""
     assert len(joey.tasks) == 2
 

@@ -249,5 +249,6 @@ def _format_locked_message(task_id: str, holder: LockOwner | None) -> str:
         )
     return (
         f"task {task_id} is open in process {holder.pid} since {since}."
-        " Close it there, or stop that process, and try again."
+        f" If it is joey serve, use joey attach {task_id}; otherwise close the task there, or stop"
+        " that process, and try again."
     )
