@@ -11,7 +11,7 @@ CACHED := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 TESTS := $(CACHED) -m pytest -n $(WORKERS) --dist worksteal -p tests.harness.memory_disk
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test e2e shake check format bench corpus soak llamacpp npmclients ray nightly web dist screenshot release lock
+.PHONY: help setup demo test e2e shake check renew format bench corpus soak llamacpp npmclients ray nightly web dist screenshot release lock
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,14 @@ check: $(READY) ## lint, formatting, names and types, without changing anything
 	@$(BIN)/ruff format --check
 	@$(BIN)/python -m scripts.vocabulary
 	@$(BIN)/mypy
+
+renew: $(READY) ## rewrite what is generated: ARCHITECTURE.md, schemas, golden files, tables of the documents
+	@$(BIN)/python -m scripts.architecture
+	@$(BIN)/python -m scripts.config_schemas
+	@$(BIN)/python -m joey.core.wire.schema > docs/websocket.schema.json
+	@JOEY_RENEW=1 $(CACHED) -m pytest tests/presentation/test_tool_calls.py tests/engine/test_roo_workspace.py \
+		tests/test_capability_table.py tests/test_settings_document.py tests/test_tool_table.py
+	@$(CACHED) -m tests.golden.renew
 
 format: $(READY) ## repair what can be repaired: imports, layout
 	@$(BIN)/ruff check --fix

@@ -18,6 +18,7 @@ from msgspec.structs import fields
 
 from joey.core.settings import Settings
 from joey.tools.registry import build_default_tools
+from tests.harness.document_links import list_dead_links
 from tests.harness.paths import ROOT
 
 DOCUMENTS = [
@@ -28,7 +29,6 @@ BLOCK = re.compile(
     r"^(?P<left_alone><!-- not run: .+ -->\n+)?```(?P<kind>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-LINK = re.compile(r"\]\((?!\w+:|#)([^)#]+)(?:#[^)]*)?\)")
 TARGET = re.compile(r"^([a-z0-9]+):", re.MULTILINE)
 MODEL_SAYS = [
     {"type": "say", "text": "I had a look around."},
@@ -115,8 +115,7 @@ def _run(command: list[str], block: Block, cwd: Path, env: dict[str, str]) -> No
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_links_and_make_targets_of_a_document_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    dead = [link for link in LINK.findall(text) if not (document.parent / link).exists()]
-    assert dead == []
+    assert list_dead_links(document, text) == []
     targets = set(TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
     named = {word for line in re.findall(r"`make ([a-z0-9 ]+)`", text) for word in line.split()}
     assert named - targets == set()

@@ -1,7 +1,7 @@
 """A workspace as a user of Roo Code has it: what of it reaches the model, compared as a whole.
 
 The expected texts are in tests/roo_workspace_expected. After a change of prompts or tools that is
-meant, `RENEW_EXPECTED=1 python -m pytest tests/engine/test_roo_workspace.py` writes them anew;
+meant, `JOEY_RENEW=1 python -m pytest tests/engine/test_roo_workspace.py` writes them anew;
 look at the difference before you commit it.
 """
 
@@ -37,7 +37,7 @@ from tests.harness.paths import ROOT
 HERE = ROOT / "tests"
 SAMPLE = HERE / "roo_workspace"
 EXPECTED = HERE / "roo_workspace_expected"
-RENEW = bool(os.environ.get("RENEW_EXPECTED"))
+RENEW = bool(os.environ.get("JOEY_RENEW"))
 
 DONE = Turn(call("attempt_completion", {"result": "done"}))
 VARYING = (
