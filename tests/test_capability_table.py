@@ -75,7 +75,7 @@ def names_of(kind: type[Struct]) -> set[str]:
     return {field.encode_name for field in structs.fields(kind)}
 
 
-@pytest.mark.requirement("gates:table")
+@pytest.mark.contract("permissions:gates")
 @pytest.mark.parametrize(
     ("table", "there"),
     [
@@ -102,7 +102,7 @@ def test_everything_has_a_gate(table: Mapping[str, str], there: set[str]) -> Non
     assert set(table) - there == set(), "these are no longer there"
 
 
-@pytest.mark.requirement("gates:table")
+@pytest.mark.contract("permissions:gates")
 def test_the_gate_of_a_tool_is_the_switch_that_its_example_needs() -> None:
     said = {
         name: capability_table.TOOL_SWITCHES[gate] for name, gate in capability_table.TOOLS.items()
@@ -110,7 +110,7 @@ def test_the_gate_of_a_tool_is_the_switch_that_its_example_needs() -> None:
     assert said == {name: EXAMPLES[name].required_setting for name in capability_table.TOOLS}
 
 
-@pytest.mark.requirement("gates:table")
+@pytest.mark.contract("permissions:gates")
 async def test_every_route_has_the_gate_that_is_said(tmp_path: Path) -> None:
     async with open_server(tmp_path) as here:
         made = make_application(
@@ -206,7 +206,7 @@ def is_stricter(key: Key, before: Any, after: Any) -> bool:
             return False
 
 
-@pytest.mark.requirement("gates:user-scope", "config:user-scope")
+@pytest.mark.contract("models:keys")
 @pytest.mark.parametrize("name", capability_table.SETTINGS)
 def test_a_project_changes_a_setting_only_to_a_stricter_one(project: Project, name: str) -> None:
     key = capability_table.SETTINGS[name]
@@ -224,7 +224,7 @@ def test_a_project_changes_a_setting_only_to_a_stricter_one(project: Project, na
     assert changed == (key is not Key.YOURS and name != "autoApprovalEnabled")
 
 
-@pytest.mark.requirement("gates:user-scope", "config:user-scope")
+@pytest.mark.contract("models:keys")
 @pytest.mark.parametrize("place", [".", ".roo", ".joey", ".vscode", ".config/joey"])
 def test_no_file_of_a_project_names_a_model_a_key_or_an_address(
     project: Project, place: str, monkeypatch: pytest.MonkeyPatch
@@ -257,14 +257,14 @@ KEYS = (
 )
 
 
-@pytest.mark.requirement("gates:user-scope")
+@pytest.mark.contract("models:keys")
 def test_a_setting_that_is_sent_along_cannot_take_back_what_is_denied(project: Project) -> None:
     options = make_options(workspace=project.root, env=project.env, deny=("git push",))
     again = apply_configuration(options, {"deniedCommands": []}, project.env)
     assert again.settings.denied_commands == ("git push",)
 
 
-@pytest.mark.requirement("gates:user-scope")
+@pytest.mark.contract("models:keys")
 def test_hooks_of_a_project_are_only_ever_wanted(project: Project) -> None:
     """They are asked about as a whole, and are no setting: see tests/execution."""
     hooks = [{"event": "onAsk", "command": "touch x"}]
@@ -344,6 +344,6 @@ def tables() -> str:
     )
 
 
-@pytest.mark.requirement("gates:table")
+@pytest.mark.contract("permissions:gates")
 def test_the_tables_in_the_document_are_up_to_date() -> None:
     hold(DOCUMENT, BEGIN, END, tables(), "tests/test_capability_table.py")

@@ -69,7 +69,7 @@ def collect_output(joey: Joey, *runs: Finished) -> dict[str, bytes]:
     return said | files_under(joey.home, joey.workspace, except_for=kept)
 
 
-@pytest.mark.requirement("secrets:canary")
+@pytest.mark.contract("secrets:nowhere")
 @pytest.mark.parametrize("way", ECHOES)
 async def test_a_service_that_repeats_the_key_is_not_repeated(joey: Joey, way: str) -> None:
     step: Fail = ECHOES[way]
@@ -82,7 +82,7 @@ async def test_a_service_that_repeats_the_key_is_not_repeated(joey: Joey, way: s
     assert traces((KEY, OTHER_KEY), collect_output(joey, streamed, plain)) == []
 
 
-@pytest.mark.requirement("secrets:canary")
+@pytest.mark.contract("secrets:nowhere")
 async def test_a_service_that_fails_in_the_middle_is_not_repeated(joey: Joey) -> None:
     async with ModelServer([Turn(say("well"), fail(500, f"{KEY} broke"))] * 4) as server:
         profiles(joey, server.url)
@@ -91,7 +91,7 @@ async def test_a_service_that_fails_in_the_middle_is_not_repeated(joey: Joey) ->
     assert traces((KEY, OTHER_KEY), collect_output(joey, finished)) == []
 
 
-@pytest.mark.requirement("secrets:canary")
+@pytest.mark.contract("secrets:nowhere")
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n"])
 async def test_a_server_that_sends_the_request_back_is_not_repeated(
     joey: Joey, head: bytes
@@ -110,7 +110,7 @@ async def test_a_server_that_sends_the_request_back_is_not_repeated(
     assert traces((KEY, OTHER_KEY), collect_output(joey, finished)) == []
 
 
-@pytest.mark.requirement("secrets:canary", "export:secrets")
+@pytest.mark.contract("secrets:nowhere", "export:roo")
 async def test_a_key_that_a_command_printed_is_not_exported(joey: Joey, tmp_path: Path) -> None:
     said = f"printf '%s\\n' {KEY} ghp_{'a1' * 18}"
     turns = [Turn(call("execute_command", {"command": said})), done()]
@@ -133,7 +133,7 @@ async def test_a_key_that_a_command_printed_is_not_exported(joey: Joey, tmp_path
     assert [path for path in exports if os.stat(path).st_mode & 0o077] == []  # noqa: PTH116
 
 
-@pytest.mark.requirement("secrets:canary")
+@pytest.mark.contract("secrets:nowhere")
 async def test_a_server_tells_and_logs_no_key_and_no_token(tmp_path: Path) -> None:
     async with ModelServer([Turn(step) for step in ECHOES.values()] * 3) as model:
         served = Served(tmp_path, model.url, **FAST)
@@ -229,7 +229,7 @@ def test_a_log_hides_what_is_only_called_a_secret(text: str) -> None:
     assert "abcdefghij" not in redact_log_line(text, redact_secrets)
 
 
-@pytest.mark.requirement("secrets:log")
+@pytest.mark.contract("secrets:nowhere")
 @pytest.mark.parametrize("lines", [RedactingFormatter(), JsonLogFormatter()])
 def test_both_logs_blot_messages_arguments_and_traces(
     lines: logging.Formatter, monkeypatch: pytest.MonkeyPatch
@@ -249,7 +249,7 @@ def test_both_logs_blot_messages_arguments_and_traces(
     assert secret not in stream.getvalue()
 
 
-@pytest.mark.requirement("secrets:log")
+@pytest.mark.contract("secrets:nowhere")
 async def test_what_nobody_set_a_log_up_for_is_blotted_too(joey: Joey) -> None:
     script = (
         "import logging, sys; from joey.cli import main; main.parse_command_line(['-p', 'x']);"

@@ -66,7 +66,7 @@ def spying(directory: Path, record: Path, **programs: str) -> None:
         script.chmod(0o755)
 
 
-@pytest.mark.requirement("secrets:children")
+@pytest.mark.contract("secrets:children")
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 async def test_no_process_of_a_task_is_given_a_key(joey: Joey, tmp_path: Path) -> None:
     record, programs = tmp_path / "record", tmp_path / "programs"
@@ -113,7 +113,7 @@ async def test_no_process_of_a_task_is_given_a_key(joey: Joey, tmp_path: Path) -
     assert traces((*SECRETS, SERVERS_SECRET), said) == []
 
 
-@pytest.mark.requirement("secrets:children")
+@pytest.mark.contract("secrets:children")
 async def test_neither_the_browser_nor_what_steers_it_is_given_a_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +139,7 @@ async def test_neither_the_browser_nor_what_steers_it_is_given_a_key(
     assert traces(SECRETS, seen) == []
 
 
-@pytest.mark.requirement("secrets:children")
+@pytest.mark.contract("secrets:children")
 async def test_looking_whether_all_is_there_gives_no_key_away(joey: Joey, tmp_path: Path) -> None:
     record, programs = tmp_path / "record", tmp_path / "programs"
     record.mkdir()

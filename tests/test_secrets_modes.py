@@ -61,7 +61,7 @@ def repository(root: Path) -> None:
     git(root, "commit", "-q", "-m", "first")
 
 
-@pytest.mark.requirement("secrets:modes")
+@pytest.mark.contract("store:layout")
 async def test_a_task_leaves_nothing_that_others_may_read(tmp_path: Path) -> None:
     joey = Joey(home=tmp_path / "some" / "where" / "joey-home", workspace=tmp_path / "work")
     joey.workspace.mkdir(mode=0o755)
@@ -93,7 +93,7 @@ async def test_a_task_leaves_nothing_that_others_may_read(tmp_path: Path) -> Non
     assert (open_, open_to_others(tmp_path / "some")) == ([], [])
 
 
-@pytest.mark.requirement("secrets:modes")
+@pytest.mark.contract("store:layout")
 async def test_a_server_leaves_nothing_that_others_may_read(tmp_path: Path, unmasked: None) -> None:
     async with ModelServer([done()]) as model:
         served = Served(tmp_path, model.url)
@@ -108,7 +108,7 @@ async def test_a_server_leaves_nothing_that_others_may_read(tmp_path: Path, unma
         assert open_to_others(served.home) == []
 
 
-@pytest.mark.requirement("secrets:modes")
+@pytest.mark.contract("store:layout")
 async def test_what_commands_of_the_shell_keep_is_closed(tmp_path: Path) -> None:
     joey = Joey(home=tmp_path / "deep" / "joey-home", workspace=tmp_path / "work")
     joey.workspace.mkdir()
@@ -122,7 +122,7 @@ async def test_what_commands_of_the_shell_keep_is_closed(tmp_path: Path) -> None
     assert open_to_others(tmp_path / "deep") == []
 
 
-@pytest.mark.requirement("secrets:modes")
+@pytest.mark.contract("store:layout")
 def test_every_directory_above_a_file_that_is_written_is_closed(
     tmp_path: Path, unmasked: None
 ) -> None:
@@ -130,7 +130,7 @@ def test_every_directory_above_a_file_that_is_written_is_closed(
     assert open_to_others(tmp_path / "a") == []
 
 
-@pytest.mark.requirement("secrets:modes")
+@pytest.mark.contract("store:layout")
 async def test_temporary_directories_are_closed_and_cannot_be_guessed(tmp_path: Path) -> None:
     joey = Joey(home=tmp_path / "joey-home", workspace=tmp_path / "work")
     joey.workspace.mkdir()

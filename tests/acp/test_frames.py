@@ -102,7 +102,7 @@ BAD_LINES: list[tuple[bytes, int, Any]] = [
 ]
 
 
-@pytest.mark.requirement("acp:frames")
+@pytest.mark.contract("acp:task")
 async def test_a_bad_line_gets_an_error_and_the_next_is_handled(joey: Joey) -> None:
     async with raw(joey) as pipe:
         for line, code, id in BAD_LINES:
@@ -156,7 +156,7 @@ LINES = st.one_of(
 )
 
 
-@pytest.mark.requirement("acp:frames")
+@pytest.mark.contract("acp:task")
 @given(lines=st.lists(LINES, min_size=20, max_size=60))
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_lines_end_the_conversation(joey: Joey, lines: list[bytes]) -> None:
@@ -179,7 +179,7 @@ TALK = [
 ]
 
 
-@pytest.mark.requirement("acp:cancel")
+@pytest.mark.contract("acp:permission")
 @pytest.mark.parametrize("after", [1, 2, 5, 9, 14, 20, 25])
 async def test_a_cancel_at_any_moment_ends_the_turn(
     joey: Joey, schema: ProtocolSchema | None, after: int

@@ -25,7 +25,7 @@ def texts(ended: Json) -> list[str]:
     return [each["content"]["text"] for each in ended["content"]]
 
 
-@pytest.mark.requirement("acp:task")
+@pytest.mark.contract("acp:task")
 @pytest.mark.parametrize(("command", "status", "shown"), COMMANDS)
 async def test_a_command_that_has_ended_shows_what_it_printed(
     joey: Joey, schema: ProtocolSchema | None, command: str, status: str, shown: list[str]

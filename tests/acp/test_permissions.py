@@ -29,7 +29,7 @@ def choosing(*choices: str | None) -> Editor:
     return Editor(choose)
 
 
-@pytest.mark.requirement("acp:permission")
+@pytest.mark.contract("acp:permission")
 async def test_a_rejected_call_is_not_made_and_the_model_is_informed(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:
@@ -70,7 +70,7 @@ async def test_always_names_its_rule_and_is_not_asked_again(
     assert [rule["text"] for rule in rules] == ["touch made.txt"]
 
 
-@pytest.mark.requirement("acp:permission", "sandbox:network:answers")
+@pytest.mark.contract("acp:permission", "sandbox:network-answers")
 async def test_hosts_are_shown_whole_and_allowed_by_an_option_of_their_own(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:
@@ -109,7 +109,7 @@ async def test_the_edits_of_a_session_are_accepted_with_one_answer(
     assert (joey.workspace / "b.txt").exists()
 
 
-@pytest.mark.requirement("acp:permission")
+@pytest.mark.contract("acp:permission")
 async def test_an_option_that_was_not_offered_allows_nothing(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:
@@ -162,7 +162,7 @@ async def test_a_permission_that_is_cancelled_ends_the_turn(
     assert not (joey.workspace / "made.txt").exists()
 
 
-@pytest.mark.requirement("acp:cancel")
+@pytest.mark.contract("acp:permission")
 async def test_a_cancel_while_asking_leaves_nothing_pending(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:
@@ -227,7 +227,7 @@ QUESTION = Turn(
 )
 
 
-@pytest.mark.requirement("acp:question")
+@pytest.mark.contract("acp:permission")
 @pytest.mark.parametrize(
     ("said", "answer"), [("2", "The blue one"), ("neither", "neither")], ids=["number", "words"]
 )

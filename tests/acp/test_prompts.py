@@ -146,7 +146,7 @@ async def test_an_image_is_sent_as_what_it_is(joey: Joey, schema: ProtocolSchema
 READ = Turn(call("read_file", {"files": [{"path": "open.txt"}]}))
 
 
-@pytest.mark.requirement("acp:files")
+@pytest.mark.contract("acp:task")
 async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:
@@ -171,7 +171,7 @@ async def test_a_buffer_that_is_not_saved_is_what_the_model_reads_and_changes(
     assert path.read_text(encoding="utf-8") == "changed\nlast\n"
 
 
-@pytest.mark.requirement("acp:files")
+@pytest.mark.contract("acp:task")
 async def test_the_editor_is_not_asked_for_what_is_not_its_business(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:

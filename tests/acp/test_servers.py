@@ -26,7 +26,7 @@ def tiny(name: str = "tiny", **env: str) -> McpServerStdio:
     )
 
 
-@pytest.mark.requirement("acp:servers")
+@pytest.mark.contract("acp:task")
 async def test_a_server_of_the_editor_is_used_in_its_session_alone(
     joey: Joey, schema: ProtocolSchema | None, tmp_path: Path
 ) -> None:

@@ -31,7 +31,7 @@ SCRIPT = [
 ]
 
 
-@pytest.mark.requirement("acp:reload")
+@pytest.mark.contract("acp:task")
 async def test_a_loaded_session_tells_the_same_as_the_live_one(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:
@@ -134,7 +134,7 @@ async def test_a_task_of_roo_is_loaded_and_goes_on(
         assert "Ported." in json.dumps(server.requests[0].body["messages"])
 
 
-@pytest.mark.requirement("acp:reload")
+@pytest.mark.contract("acp:task")
 async def test_after_kill_9_a_session_is_loaded_and_goes_on(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:

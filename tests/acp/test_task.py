@@ -19,7 +19,7 @@ from tests.harness.cli.binary import LIMIT, Joey
 from tests.harness.scripted_conversations import by_first_message
 
 
-@pytest.mark.requirement("acp:task")
+@pytest.mark.contract("acp:task")
 @pytest.mark.smoke
 async def test_a_whole_task(joey: Joey, schema: ProtocolSchema | None) -> None:
     (joey.workspace / "notes.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
@@ -160,7 +160,7 @@ async def test_a_prompt_goes_on_after_the_result(joey: Joey, schema: ProtocolSch
         assert "one" in sent and "two" in sent
 
 
-@pytest.mark.requirement("acp:task")
+@pytest.mark.contract("acp:task")
 async def test_two_sessions_work_side_by_side(
     joey: Joey, schema: ProtocolSchema | None, tmp_path: Path
 ) -> None:
@@ -272,7 +272,7 @@ class RawClient:
                 self.text += update["content"]["text"]
 
 
-@pytest.mark.requirement("acp:schema")
+@pytest.mark.contract("acp:task")
 async def test_the_published_schema_judges_every_frame(joey: Joey, sdk: Path) -> None:
     """All tests here ask it where it is at hand; this one says when it is not."""
     judge = ProtocolSchema(sdk)
@@ -286,7 +286,7 @@ async def test_the_published_schema_judges_every_frame(joey: Joey, sdk: Path) ->
         judge.check([("client", {"id": 1, "method": "session/prompt", "params": {"prompt": 1}})])
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_a_plain_answer_ends_the_turn_and_is_sent_once(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:

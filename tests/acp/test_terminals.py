@@ -73,7 +73,7 @@ def contents(editor: Editor, session: str) -> list[list[str]]:
     return [[part["type"] for part in one.get("content", ())] for one in calls]
 
 
-@pytest.mark.requirement("acp:terminals")
+@pytest.mark.contract("acp:task")
 async def test_a_command_is_seen_in_a_terminal_of_the_editor(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:
@@ -118,7 +118,7 @@ async def test_every_command_has_a_terminal_of_its_own(
     assert contents(editor, session) == [seen, ["content"], seen]
 
 
-@pytest.mark.requirement("acp:terminals")
+@pytest.mark.contract("acp:task")
 async def test_the_command_is_confined_whoever_shows_it(
     joey: Joey, schema: ProtocolSchema | None
 ) -> None:

@@ -18,7 +18,7 @@ from tests.harness.acp.editor import done, model_at, summarize_updates
 from tests.harness.cli.binary import LIMIT, Joey
 
 
-@pytest.mark.requirement("acp:task")
+@pytest.mark.contract("acp:task")
 async def test_a_client_in_typescript_drives_a_whole_task(joey: Joey, sdk: Path) -> None:
     turns = [
         Turn(

@@ -25,7 +25,7 @@ def running(command: str) -> Turn:
 DONE = Turn(call("attempt_completion", {"result": "Done."}))
 
 
-@pytest.mark.requirement("always:task")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize("word", ["a", " ALWAYS "])
 def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
     ask = AskOpened(ts=1, ask=AskKind.COMMAND, text="npm test", always_rule="npm test")
@@ -36,7 +36,7 @@ def test_always_is_understood_where_a_rule_is_shown(word: str) -> None:
     assert parse_answer(plain, word) is None, "it is neither a yes nor words for the model"
 
 
-@pytest.mark.requirement("always:written")
+@pytest.mark.contract("permissions:always")
 async def test_a_user_allows_a_command_for_good(joey: Joey) -> None:
     turns = [running("touch a.txt"), running("touch a.txt"), DONE]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "go") as screen:
@@ -51,7 +51,7 @@ async def test_a_user_allows_a_command_for_good(joey: Joey) -> None:
     assert [rule["text"] for rule in rules] == ["touch a.txt"]
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_a_user_accepts_the_edits_of_a_task(joey: Joey) -> None:
     def write(path: str) -> Turn:
         return Turn(call("write_to_file", {"path": path, "content": "x\n"}))
@@ -68,7 +68,7 @@ async def test_a_user_accepts_the_edits_of_a_task(joey: Joey) -> None:
     assert "by edits in this workspace, for this task" in report.out
 
 
-@pytest.mark.requirement("hooks:ask")
+@pytest.mark.contract("hooks:decide")
 async def test_a_question_that_a_hook_has_settled_waits_for_no_key(joey: Joey) -> None:
     refuse = {"event": "onAsk", "command": "echo 'not today' >&2; exit 2", "tools": ["execute_*"]}
     joey.home.mkdir(parents=True, exist_ok=True)

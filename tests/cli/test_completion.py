@@ -55,7 +55,7 @@ def values(*arguments: str) -> list[str]:
     return [each.value for each in complete_words(arguments).candidates]
 
 
-@pytest.mark.requirement("front:completion")
+@pytest.mark.contract("cli:completion")
 @EVERY
 def test_every_flag_of_every_command_is_offered(
     arguments: tuple[str, ...], parser: argparse.ArgumentParser
@@ -242,7 +242,7 @@ async def shell(joey: Joey, *command: str) -> AsyncIterator[Screen]:
         os.close(master)
 
 
-@pytest.mark.requirement("front:completion")
+@pytest.mark.contract("cli:completion")
 async def test_bash_completes(joey: Joey) -> None:
     task(joey, "0198a1b2-c3d4-7000-8000-000000000001", "Fix the tests")
     task(joey, "0198a1b3-c3d4-7000-8000-000000000002", "Paint it blue")

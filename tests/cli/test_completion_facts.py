@@ -13,7 +13,7 @@ from tests.harness.cli.binary import Joey, reach
 from tests.harness.cli.replies import PROTOCOLS, RUN, last_message, reply
 from tests.harness.server.server_fixture import open_server
 
-pytestmark = pytest.mark.requirement("engine:completion:facts")
+pytestmark = pytest.mark.contract("completion:facts")
 
 STREAM = ("-p", "-y", "--no-sandbox", "--output-format", "stream-json")
 

@@ -15,7 +15,7 @@ from tests.harness.cli.terminal import terminal
 KEY = "sk-ant-canary-0123456789abcdefwxyz"
 
 
-@pytest.mark.requirement("config:command")
+@pytest.mark.contract("cli:config")
 async def test_the_list_has_every_setting_with_its_meaning_and_where_it_comes_from(
     joey: Joey,
 ) -> None:
@@ -49,7 +49,7 @@ async def test_every_key_of_settings_and_profiles_is_described() -> None:
     assert set(described) == wanted - {"name"}
 
 
-@pytest.mark.requirement("config:command")
+@pytest.mark.contract("cli:config")
 @pytest.mark.parametrize(
     ("arguments", "value"),
     [

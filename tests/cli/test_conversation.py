@@ -27,7 +27,7 @@ def running(command: str) -> Turn:
     return Turn(say("I run."), call("execute_command", {"command": command}))
 
 
-@pytest.mark.requirement("front:approvals")
+@pytest.mark.contract("screen:task")
 async def test_a_whole_task_from_prompt_to_acceptance(joey: Joey) -> None:
     turns = [
         Turn(think("Let me see.", signature="s"), *writing("new.txt", "hello\n").steps),
@@ -55,7 +55,7 @@ async def test_a_whole_task_from_prompt_to_acceptance(joey: Joey) -> None:
         assert await screen.ended() == 0
 
 
-@pytest.mark.requirement("front:approvals", "engine:calls:message-is-no")
+@pytest.mark.contract("screen:task", "loop:rejection")
 async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with terminal(joey, *reach(server.url), "do it") as screen:
@@ -68,7 +68,7 @@ async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(jo
     assert not (joey.workspace / "new.txt").exists()
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_compact_sums_the_conversation_up(joey: Joey) -> None:
     turns = [done("So it is. " * 500), Turn(say("It was said often.")), done("Again.")]
     async with ModelServer(turns) as server:
@@ -87,7 +87,7 @@ async def test_compact_sums_the_conversation_up(joey: Joey) -> None:
         assert "It was said often." in json.dumps(server.requests[2].body["messages"])
 
 
-@pytest.mark.requirement("engine:asks:queue-is-no-answer")
+@pytest.mark.contract("asks:queue")
 async def test_what_was_typed_before_the_question_is_not_its_answer(joey: Joey) -> None:
     gate = asyncio.Event()
     turn = Turn(say("I think"), pause(gate), *writing("new.txt", "x").steps)
@@ -106,7 +106,7 @@ async def test_what_was_typed_before_the_question_is_not_its_answer(joey: Joey) 
     assert not (joey.workspace / "new.txt").exists()
 
 
-@pytest.mark.requirement("tool:ask_followup_question:success")
+@pytest.mark.contract("tool:ask_followup_question:success")
 async def test_a_question_is_answered_with_a_number(joey: Joey) -> None:
     ask = {
         "question": "Which colour?",
@@ -189,7 +189,7 @@ async def test_ctrl_c_at_a_question_withdraws_it(joey: Joey) -> None:
     assert "askWithdrawn" in journal
 
 
-@pytest.mark.requirement("engine:asks:queued-words")
+@pytest.mark.contract("asks:queue")
 async def test_a_message_typed_during_work_reaches_the_model_at_its_next_step(joey: Joey) -> None:
     gate = asyncio.Event()
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
@@ -299,7 +299,7 @@ async def test_without_a_model_the_message_is_the_same_as_elsewhere(joey: Joey) 
         assert await screen.ended() == 78
 
 
-@pytest.mark.requirement("front:safe-display")
+@pytest.mark.contract("screen:safe-display")
 async def test_nothing_that_the_model_says_moves_the_cursor(joey: Joey) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07\rhidden \u202ereversed"
     async with (

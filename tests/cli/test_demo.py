@@ -14,7 +14,7 @@ from tests.harness.cli.binary import Joey
 from tests.harness.paths import ROOT
 
 
-@pytest.mark.requirement("front:demo")
+@pytest.mark.contract("cli:demo")
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 @pytest.mark.parametrize("protocol", ["native", "xml"])
 async def test_the_demonstration_does_real_work_in_either_protocol_on_either_wire(

@@ -77,7 +77,7 @@ async def test_a_home_that_cannot_be_written_fails(joey: Joey) -> None:
     assert "JOEY_HOME" in home["advice"]
 
 
-@pytest.mark.requirement("config:local-model")
+@pytest.mark.contract("local:first-contact")
 async def test_a_model_server_of_this_machine_is_found_with_the_flags_to_use_it(
     joey: Joey,
 ) -> None:
@@ -181,7 +181,7 @@ async def test_a_server_that_does_not_answer_is_reported_with_what_to_do(joey: J
     assert "Local models" not in offline
 
 
-@pytest.mark.requirement("front:doctor")
+@pytest.mark.contract("cli:doctor")
 @pytest.mark.parametrize(
     ("status", "verdict", "advice"),
     [
@@ -281,7 +281,7 @@ async def test_a_stale_lock_and_an_unfinished_copy_are_reported_and_removed(joey
     assert (directory / "lock").read_text() == ""
 
 
-@pytest.mark.requirement("front:doctor")
+@pytest.mark.contract("cli:doctor")
 @pytest.mark.parametrize(
     ("journal", "why"),
     [(b"", "its journal is empty"), (b"not json\nat all\n", "cannot be read")],

@@ -68,7 +68,7 @@ async def test_a_reply_is_answered_as_expected(joey: Joey, exchange: dict[str, A
         assert read_texts(requests[-1].body["messages"][1]) == exchange["sent"]
 
 
-@pytest.mark.requirement("providers:openai:request", "providers:openai:xml-messages")
+@pytest.mark.contract("services:openai")
 async def test_requests_have_the_shape_that_xml_servers_know(joey: Joey) -> None:
     used = {"tool": "list_files", "action": "list_files", "parameters": {"path": "."}}
     fence = f"```tool_code\n{json.dumps(used)}\n```"

@@ -51,13 +51,13 @@ ERRORS = [
 ]
 
 
-@pytest.mark.requirement("front:exit-codes")
+@pytest.mark.contract("cli:exit-codes")
 @pytest.mark.parametrize(("ending", "refused", "code"), ENDINGS)
 def test_each_ending_has_its_exit_code(ending: Ending, refused: bool, code: int) -> None:
     assert outcome_to_exit_code(ending, refused=refused) == code
 
 
-@pytest.mark.requirement("front:exit-codes")
+@pytest.mark.contract("cli:exit-codes")
 @pytest.mark.parametrize(("error", "code"), ERRORS)
 def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
     assert error_to_exit_code(error) == code

@@ -55,7 +55,7 @@ async def test_a_key_for_a_service_without_a_usual_model_names_the_list_of_model
     assert "--model; `joey models --provider mistral` lists them." in done.err
 
 
-@pytest.mark.requirement("config:first-run")
+@pytest.mark.contract("local:first-contact")
 @pytest.mark.parametrize(
     ("key", "model"), [("\r", "qwen3-coder:30b"), ("y", "qwen3-coder:30b"), ("2", "llama4:8b")]
 )
@@ -100,7 +100,7 @@ def serve(*names: str) -> dict[str, object]:
     return {"/v1/models": {"object": "list", "data": models}}
 
 
-@pytest.mark.requirement("config:served-model")
+@pytest.mark.contract("local:first-contact")
 async def test_the_only_model_of_the_named_server_is_used(joey: Joey) -> None:
     async with local_model_server(serve("only-one"), [finish()]) as server:
         flags = ("--provider", "lmstudio", "--base-url", f"{server.url}/v1")
@@ -110,7 +110,7 @@ async def test_the_only_model_of_the_named_server_is_used(joey: Joey) -> None:
     assert "joey: using only-one, the only model that lmstudio serves\n" in done.err
 
 
-@pytest.mark.requirement("config:served-model")
+@pytest.mark.contract("local:first-contact")
 async def test_of_several_models_those_of_the_named_server_are_listed(joey: Joey) -> None:
     async with small_web(OLLAMA) as ollama, local_model_server(serve("a", "b", "c", "d")) as server:
         flags = ("--provider", "lmstudio", "--base-url", f"{server.url}/v1")
@@ -121,7 +121,7 @@ async def test_of_several_models_those_of_the_named_server_are_listed(joey: Joey
     assert "ollama" not in done.err
 
 
-@pytest.mark.requirement("config:served-model")
+@pytest.mark.contract("local:first-contact")
 async def test_a_profile_with_an_address_of_its_own_does_not_mean_a_model_of_openai(
     joey: Joey,
 ) -> None:
@@ -140,7 +140,7 @@ async def test_a_profile_with_an_address_of_its_own_does_not_mean_a_model_of_ope
         assert [chat["model"] for chat in server.chats] == ["only-one"], done.err
 
 
-@pytest.mark.requirement("config:served-model")
+@pytest.mark.contract("local:first-contact")
 async def test_a_profile_without_a_model_uses_the_only_one_of_its_server(joey: Joey) -> None:
     async with local_model_server(serve("only-one"), [finish()]) as server:
         joey.home.mkdir()
@@ -151,7 +151,7 @@ async def test_a_profile_without_a_model_uses_the_only_one_of_its_server(joey: J
     assert done.code == 0, done.err
 
 
-@pytest.mark.requirement("config:served-model")
+@pytest.mark.contract("local:first-contact")
 async def test_without_a_model_a_server_that_is_not_running_is_named(joey: Joey) -> None:
     async with local_model_server({}) as server:
         pass
@@ -162,7 +162,7 @@ async def test_without_a_model_a_server_that_is_not_running_is_named(joey: Joey)
     assert "`lms server start --port" in done.err
 
 
-@pytest.mark.requirement("config:served-model")
+@pytest.mark.contract("local:first-contact")
 async def test_the_only_model_is_used_at_a_terminal_too(joey: Joey) -> None:
     async with (
         local_model_server(serve("only-one"), [finish()]) as server,

@@ -37,7 +37,7 @@ async def test_on_a_terminal_one_sees_how_far_it_has_come(joey: Joey, theirs: Pa
     assert not any("importing" in line for line in screen.lines)
 
 
-@pytest.mark.requirement("adoption:dry-run", "adoption:unaltered")
+@pytest.mark.contract("adoption:read")
 async def test_what_would_be_imported_is_listed_and_nothing_changes(
     joey: Joey, theirs: Path
 ) -> None:
@@ -64,7 +64,7 @@ async def test_what_would_be_imported_is_listed_and_nothing_changes(
     assert not (joey.home / "tasks").exists()
 
 
-@pytest.mark.requirement("adoption:copied", "adoption:damaged")
+@pytest.mark.contract("adoption:read")
 async def test_tasks_are_imported_once_listed_shown_and_the_damaged_one_is_reported(
     joey: Joey, theirs: Path
 ) -> None:
@@ -85,7 +85,7 @@ async def test_tasks_are_imported_once_listed_shown_and_the_damaged_one_is_repor
     assert look(theirs / ".config") | look(theirs / ".vscode-server") == before
 
 
-@pytest.mark.requirement("adoption:resumed")
+@pytest.mark.contract("adoption:resumed")
 @pytest.mark.parametrize(("task_id", "native"), [("april", True), ("1767600000000", False)])
 async def test_an_imported_task_is_resumed_in_its_protocol(
     joey: Joey, theirs: Path, task_id: str, native: bool
@@ -134,7 +134,7 @@ async def exported(joey: Joey, *flags: str) -> Any:
     return await joey.run("tasks", "export", "april", *flags)
 
 
-@pytest.mark.requirement("export:roo", "export:round-trip", "export:force")
+@pytest.mark.contract("export:roo")
 async def test_a_directory_for_roo_is_written_and_imported_again(joey: Joey, theirs: Path) -> None:
     await joey.run("tasks", "import", "--roo", "--only", "april")
     done = await exported(joey, "--format", "roo", "-o", "out")
@@ -154,7 +154,7 @@ async def test_a_directory_for_roo_is_written_and_imported_again(joey: Joey, the
     assert json.loads((joey.workspace / "out/april" / UI).read_bytes()) == ours
 
 
-@pytest.mark.requirement("export:markdown", "export:force", "export:secrets")
+@pytest.mark.contract("export:roo")
 async def test_a_document_has_no_secrets_and_replaces_nothing(joey: Joey) -> None:
     text = "clone https://ann:hunter2@example.org/shop"
     roo_task_directories.write(

@@ -28,7 +28,7 @@ FIT = completing('{"verdict": "good", "code": "AB"}')
 UNFIT = completing('{"verdict": "fine", "code": "x"}')
 
 
-@pytest.mark.requirement("front:json-schema")
+@pytest.mark.contract("cli:json-schema")
 async def test_a_result_that_does_not_fit_goes_back_to_the_model_until_it_does(joey: Joey) -> None:
     (joey.workspace / "schema.json").write_text(json.dumps(SCHEMA), encoding="utf-8")
     flags = ("-p", "--output-format", "json", "--json-schema", "schema.json")
@@ -61,7 +61,7 @@ async def test_the_last_line_of_a_stream_has_the_value(joey: Joey) -> None:
     assert done.lines[-1]["structured"] == {"verdict": "bad"}
 
 
-@pytest.mark.requirement("front:json-schema:bounded")
+@pytest.mark.contract("cli:json-schema")
 async def test_a_model_that_never_gives_it_is_given_up(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("a", encoding="utf-8")
     look = Turn(call("read_file", {"path": "a.txt"}))
@@ -77,7 +77,7 @@ async def test_a_model_that_never_gives_it_is_given_up(joey: Joey) -> None:
     assert "joey: stopped: the model gave no result of the form that was asked for" in done.err
 
 
-@pytest.mark.requirement("front:json-schema:keywords")
+@pytest.mark.contract("cli:json-schema")
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [

@@ -32,7 +32,7 @@ async def find_at(monkeypatch: pytest.MonkeyPatch, *urls: str) -> list[models.Lo
     return await find_local_servers({})
 
 
-@pytest.mark.requirement("config:local-model")
+@pytest.mark.contract("local:first-contact")
 async def test_all_that_answer_are_found_with_their_models(monkeypatch: pytest.MonkeyPatch) -> None:
     async with AsyncExitStack() as stack:
         ollama = await stack.enter_async_context(small_web(OLLAMA))

@@ -28,7 +28,7 @@ def trust_project(joey: Joey) -> None:
     (directory / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
 
-@pytest.mark.requirement("front:mcp:add")
+@pytest.mark.contract("mcp:command")
 async def test_servers_are_added_listed_and_removed(joey: Joey) -> None:
     assert "no MCP servers" in (await joey.run("mcp", "list")).err
     added = await joey.run("mcp", "add", "tiny", "--env", "KEY=a=b", *COMMAND, "--garbage", "-y")
@@ -83,7 +83,7 @@ async def test_a_command_line_that_cannot_be_meant_says_what_is_wrong(
     assert message in " ".join(done.err.split())
 
 
-@pytest.mark.requirement("front:mcp:test")
+@pytest.mark.contract("mcp:command")
 async def test_trying_a_server_shows_its_tools_or_what_is_wrong(joey: Joey) -> None:
     await joey.run("mcp", "add", "tiny", *COMMAND)
     await joey.run("mcp", "add", "gone", "--", "surely-not-installed")
@@ -96,7 +96,7 @@ async def test_trying_a_server_shows_its_tools_or_what_is_wrong(joey: Joey) -> N
     assert "surely-not-installed" in broken.out
 
 
-@pytest.mark.requirement("front:mcp:problems")
+@pytest.mark.contract("mcp:command")
 async def test_unusable_entries_of_a_file_are_reported_and_usable_ones_listed(joey: Joey) -> None:
     joey.home.mkdir()
     servers = {"good": {"command": "x"}, "bad": {"url": "http://h"}}
@@ -106,7 +106,7 @@ async def test_unusable_entries_of_a_file_are_reported_and_usable_ones_listed(jo
     assert "'bad' is left out" in listed.err
 
 
-@pytest.mark.requirement("front:trust")
+@pytest.mark.contract("trust:bytes")
 async def test_a_projects_server_runs_once_the_user_has_seen_and_trusted_it(joey: Joey) -> None:
     trust_project(joey)
     shown = await joey.run("trust", "--show")
@@ -126,7 +126,7 @@ async def test_a_directory_that_brings_nothing_along_needs_no_trust(joey: Joey) 
     assert "nothing in this folder needs your trust" in (await joey.run("trust")).out
 
 
-@pytest.mark.requirement("trust:headless")
+@pytest.mark.contract("trust:bytes")
 async def test_without_a_user_an_untrusted_server_is_left_alone_and_named(joey: Joey) -> None:
     trust_project(joey)
     async with ModelServer([DONE]) as model:
@@ -135,7 +135,7 @@ async def test_without_a_user_an_untrusted_server_is_left_alone_and_named(joey: 
     assert "not trusted this folder (joey trust): MCP server 'tiny'" in done.err
 
 
-@pytest.mark.requirement("front:mcp:yes")
+@pytest.mark.contract("mcp:command")
 async def test_yes_allows_tools_of_servers_too(joey: Joey) -> None:
     await joey.run("mcp", "add", "tiny", *COMMAND)
     async with ModelServer([ECHO, DONE]) as model:
@@ -146,7 +146,7 @@ async def test_yes_allows_tools_of_servers_too(joey: Joey) -> None:
     assert "from the server" in sent
 
 
-@pytest.mark.requirement("front:mcp:refused")
+@pytest.mark.contract("mcp:command")
 async def test_without_a_user_a_tool_that_no_rule_allows_is_not_called(joey: Joey) -> None:
     await joey.run("mcp", "add", "tiny", *COMMAND)
     async with ModelServer([ECHO, DONE]) as model:
@@ -155,7 +155,7 @@ async def test_without_a_user_a_tool_that_no_rule_allows_is_not_called(joey: Joe
     assert "tiny" in done.err
 
 
-@pytest.mark.requirement("front:trust:ask")
+@pytest.mark.contract("trust:bytes")
 async def test_a_conversation_asks_once_before_it_begins(joey: Joey) -> None:
     trust_project(joey)
     async with ModelServer([DONE, DONE]) as model:
@@ -172,7 +172,7 @@ async def test_a_conversation_asks_once_before_it_begins(joey: Joey) -> None:
     assert "all of this is trusted" in (await joey.run("trust", "--show")).out
 
 
-@pytest.mark.requirement("front:mcp:shown")
+@pytest.mark.contract("mcp:command")
 async def test_a_user_sees_server_tool_arguments_and_answer(joey: Joey) -> None:
     await joey.run("mcp", "add", "tiny", *COMMAND)
     async with (
@@ -187,7 +187,7 @@ async def test_a_user_sees_server_tool_arguments_and_answer(joey: Joey) -> None:
         await screen.until("All done.")
 
 
-@pytest.mark.requirement("front:mcp:shown")
+@pytest.mark.contract("mcp:command")
 async def test_programs_read_of_a_servers_call_and_its_end(joey: Joey) -> None:
     await joey.run("mcp", "add", "tiny", *COMMAND)
     async with ModelServer([ECHO, DONE]) as model:

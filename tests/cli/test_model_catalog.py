@@ -53,7 +53,7 @@ async def refresh(joey: Joey, document: object, *flags: str) -> Finished:
 # models.json
 
 
-@pytest.mark.requirement("config:models-file")
+@pytest.mark.contract("services:prices")
 async def test_a_model_of_models_json_has_its_window_tools_and_prices(joey: Joey) -> None:
     tier = {"tier": {"type": "context", "size": 20_000}, "input": 20, "output": 40}
     entry = {
@@ -75,7 +75,7 @@ async def test_a_model_of_models_json_has_its_window_tools_and_prices(joey: Joey
     assert "attempt_completion" in json.dumps(body["messages"])
 
 
-@pytest.mark.requirement("config:models-file")
+@pytest.mark.contract("services:prices")
 async def test_a_wrong_value_ends_the_run_before_any_request(joey: Joey) -> None:
     write_models(joey, {"openai": {"models": {"own": {"limit": {"context": "large"}}}}})
     async with ModelServer([DONE]) as server:
@@ -143,7 +143,7 @@ def test_clients_are_offered_models_of_the_files(joey: Joey) -> None:
 # --refresh
 
 
-@pytest.mark.requirement("config:models-refresh")
+@pytest.mark.contract("services:prices")
 async def test_a_refresh_stores_the_catalogue_and_says_what_changed(joey: Joey) -> None:
     first = await refresh(joey, DOCUMENT)
     assert first.code == 0
@@ -185,7 +185,7 @@ async def test_a_project_does_not_choose_the_address(joey: Joey) -> None:
     assert done.code == 78
 
 
-@pytest.mark.requirement("config:models-refresh")
+@pytest.mark.contract("services:prices")
 async def test_models_json_is_neither_changed_nor_beaten_by_a_refresh(joey: Joey) -> None:
     write_models(joey, {"openai": {"models": {"gpt-next": {"cost": {"input": 7, "output": 8}}}}})
     before = (joey.home / "models.json").read_bytes()
@@ -195,7 +195,7 @@ async def test_models_json_is_neither_changed_nor_beaten_by_a_refresh(joey: Joey
     assert (model["prices"]["input"], model["contextWindow"]) == (7, 300_000)
 
 
-@pytest.mark.requirement("config:models-refresh")
+@pytest.mark.contract("services:prices")
 @pytest.mark.parametrize(
     ("document", "message"),
     [

@@ -19,7 +19,7 @@ def add_usage(turn: Turn) -> Turn:
     return Turn(*turn.steps, LONG)
 
 
-@pytest.mark.requirement("providers:prices:long-input")
+@pytest.mark.contract("services:prices")
 async def test_a_long_request_is_counted_by_its_own_tariff(joey: Joey) -> None:
     async with ModelServer([add_usage(DONE)]) as server:
         flags = (*reach_openai(server.url), *GPT)
@@ -31,7 +31,7 @@ async def test_a_long_request_is_counted_by_its_own_tariff(joey: Joey) -> None:
     assert listed.json[0]["totalCost"] == 1.5225
 
 
-@pytest.mark.requirement("providers:prices:long-input")
+@pytest.mark.contract("services:prices")
 async def test_a_budget_counts_long_requests_by_their_own_tariff(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("a")
     async with ModelServer([add_usage(reply(read("a.txt"))), DONE]) as server:

@@ -163,7 +163,7 @@ async def test_weak_matches_of_a_code_search_come_without_their_code(joey: Joey)
     assert "VERSION_" not in found
 
 
-@pytest.mark.requirement("tool:ask_followup_question:failure:nobody")
+@pytest.mark.contract("tool:ask_followup_question:failure:nobody")
 async def test_a_question_that_nobody_can_answer_gets_no_invented_answer(joey: Joey) -> None:
     follow_up = [{"text": "5055, the default", "mode": None}, {"text": "80", "mode": None}]
     question = call("ask_followup_question", {"question": "Which port?", "follow_up": follow_up})

@@ -36,7 +36,7 @@ def project(joey: Joey) -> Joey:
     return joey
 
 
-@pytest.mark.requirement("modes:list")
+@pytest.mark.contract("modes:fields")
 async def test_modes_are_listed_for_a_pipe_with_tabs_and_warnings_beside(project: Joey) -> None:
     listed = await project.run("modes", "list")
     assert listed.code == 0
@@ -52,7 +52,7 @@ async def test_modes_are_listed_for_a_pipe_with_tabs_and_warnings_beside(project
     ]
 
 
-@pytest.mark.requirement("modes:list")
+@pytest.mark.contract("modes:fields")
 async def test_modes_are_listed_for_programs(project: Joey) -> None:
     listed = await project.run("modes", "list", "--json")
     assert listed.json[-1] == {
@@ -66,7 +66,7 @@ async def test_modes_are_listed_for_programs(project: Joey) -> None:
     }
 
 
-@pytest.mark.requirement("modes:show")
+@pytest.mark.contract("modes:fields")
 async def test_one_mode_is_shown_with_its_instructions(project: Joey) -> None:
     shown = await project.run("modes", "show", "docs")
     assert shown.code == 0
@@ -92,7 +92,7 @@ async def test_modes_of_another_directory_are_shown(project: Joey, tmp_path: Pat
     assert "There is no mode 'docs'".lower() in elsewhere.err.lower()
 
 
-@pytest.mark.requirement("modes:lookup")
+@pytest.mark.contract("modes:fields")
 async def test_a_misspelt_mode_is_answered_with_the_one_that_was_meant(project: Joey) -> None:
     for arguments in (("modes", "show", "dcos"), ("-p", "--mode", "dcos", *reach("http://x"), "x")):
         run = await project.run(*arguments)
@@ -100,7 +100,7 @@ async def test_a_misspelt_mode_is_answered_with_the_one_that_was_meant(project: 
         assert "there is no mode 'dcos'. Did you mean 'docs'? Known ones: architect," in run.err
 
 
-@pytest.mark.requirement("modes:broken")
+@pytest.mark.contract("modes:fields")
 async def test_a_run_says_in_one_line_what_it_could_not_use(project: Joey) -> None:
     async with ModelServer([DONE]) as server:
         run = await project.run("-p", "--mode", "docs", *reach(server.url), "go")

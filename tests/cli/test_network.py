@@ -96,7 +96,7 @@ def fetching_or_failing(port: int, path: str) -> Turn:
     return running(f"{fetch} || {{ echo 'Could not resolve host: x'; exit 6; }}")
 
 
-@pytest.mark.requirement("sandbox:network:answers")
+@pytest.mark.contract("sandbox:network-answers")
 async def test_a_yes_can_open_the_network_for_one_command(joey: Joey) -> None:
     with site() as (port, asked):
         async with (
@@ -111,7 +111,7 @@ async def test_a_yes_can_open_the_network_for_one_command(joey: Joey) -> None:
     assert asked == ["/one"]
 
 
-@pytest.mark.requirement("sandbox:network:answers")
+@pytest.mark.contract("sandbox:network-answers")
 async def test_a_command_that_lacked_the_network_can_be_run_again_with_it(joey: Joey) -> None:
     with site() as (port, asked):
         async with (
@@ -130,7 +130,7 @@ async def test_a_command_that_lacked_the_network_can_be_run_again_with_it(joey: 
     assert "Could not resolve host" not in result, "the model reads how the second attempt went"
 
 
-@pytest.mark.requirement("sandbox:network:answers")
+@pytest.mark.contract("sandbox:network-answers")
 async def test_a_no_leaves_the_failure_as_it_was_and_the_run_goes_on(joey: Joey) -> None:
     with site() as (port, asked):
         async with (
@@ -147,7 +147,7 @@ async def test_a_no_leaves_the_failure_as_it_was_and_the_run_goes_on(joey: Joey)
     assert "Could not resolve host" in result and "and said no" in result
 
 
-@pytest.mark.requirement("sandbox:network:answers")
+@pytest.mark.contract("sandbox:network-answers")
 async def test_without_a_user_a_command_that_lacked_the_network_says_so(joey: Joey) -> None:
     with site() as (port, asked):
         async with ModelServer([fetching_or_failing(port, "one"), DONE]) as server:

@@ -41,7 +41,7 @@ def call(name: str, **arguments: object) -> dict[str, Any]:
 PAGES = {"/api/show": show_ollama(abilities=("tools", "thinking")), "/api/ps": {"models": []}}
 
 
-@pytest.mark.requirement("local:ollama-wire")
+@pytest.mark.contract("local:facts")
 async def test_a_task_with_thoughts_and_calls(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("what it says\n")
     answers = [
@@ -68,7 +68,7 @@ async def test_a_task_with_thoughts_and_calls(joey: Joey) -> None:
     assert "what it says" in result["content"]
 
 
-@pytest.mark.requirement("local:ollama-wire")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize(
     ("pages", "window"),
     [

@@ -43,7 +43,7 @@ async def shell(joey: Joey, script: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-@pytest.mark.requirement("front:pipes")
+@pytest.mark.contract("cli:pipes")
 async def test_a_change_is_reviewed_in_a_pipeline(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("one\n", encoding="utf-8")
     commit = "git init -q && git add . && git -c user.name=n -c user.email=e commit -qm first"
@@ -61,7 +61,7 @@ async def test_a_change_is_reviewed_in_a_pipeline(joey: Joey) -> None:
     assert "+two" in sent
 
 
-@pytest.mark.requirement("front:pipes")
+@pytest.mark.contract("cli:pipes")
 @pytest.mark.parametrize("data", [PNG, b"text and \0", "text".encode("utf-16")])
 async def test_what_is_no_text_is_refused_with_advice(joey: Joey, data: bytes) -> None:
     done = await joey.run("-p", "--output-format", "json", "what is this?", stdin=data)
@@ -70,7 +70,7 @@ async def test_what_is_no_text_is_refused_with_advice(joey: Joey, data: bytes) -
     assert "--image" in done.err
 
 
-@pytest.mark.requirement("front:pipes")
+@pytest.mark.contract("cli:pipes")
 async def test_a_task_is_listed_by_what_was_said_and_not_by_what_was_piped(joey: Joey) -> None:
     turn = Turn(call("attempt_completion", {"result": "Fine."}))
     async with ModelServer([turn]) as server:
@@ -123,7 +123,7 @@ async def test_who_reads_one_line_gets_one_line_and_no_complaint(joey: Joey) -> 
     assert "Exception" not in err
 
 
-@pytest.mark.requirement("front:stopped-anywhere")
+@pytest.mark.contract("cli:signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 async def test_a_reader_that_has_stalled_does_not_keep_a_run_from_ending(
     joey: Joey, number: signal.Signals, code: int
@@ -155,7 +155,7 @@ async def filled(pipe: int) -> None:
         await asyncio.sleep(0.2)
 
 
-@pytest.mark.requirement("front:exit-codes")
+@pytest.mark.contract("cli:exit-codes")
 @pytest.mark.parametrize("form", ["json", "stream-json"])
 async def test_the_last_word_has_the_exit_code_and_its_reason(joey: Joey, form: str) -> None:
     async with ModelServer(lambda request: Turn(call("read_file", {"path": "x"}))) as server:

@@ -71,7 +71,7 @@ def works_in(process: psutil.Process, directory: Path) -> bool:
         return False
 
 
-@pytest.mark.requirement("front:stopped-anywhere")
+@pytest.mark.contract("cli:signals")
 @several
 async def test_ctrl_c_on_a_terminal(tmp_path: Path, seed: int) -> None:
     joey = create_joey(tmp_path, seed)
@@ -86,7 +86,7 @@ async def test_ctrl_c_on_a_terminal(tmp_path: Path, seed: int) -> None:
     await check_rest(joey)
 
 
-@pytest.mark.requirement("front:stopped-anywhere")
+@pytest.mark.contract("cli:signals")
 @several
 @pytest.mark.parametrize("flags", [("-p",), ()], ids=["print", "conversation"])
 async def test_a_terminal_that_is_closed(tmp_path: Path, seed: int, flags: tuple[str, ...]) -> None:
@@ -103,7 +103,7 @@ async def test_a_terminal_that_is_closed(tmp_path: Path, seed: int, flags: tuple
     await check_rest(joey)
 
 
-@pytest.mark.requirement("front:stopped-anywhere")
+@pytest.mark.contract("cli:signals")
 @several
 async def test_a_reader_that_goes_away(tmp_path: Path, seed: int) -> None:
     joey = create_joey(tmp_path, seed)
@@ -122,7 +122,7 @@ async def test_a_reader_that_goes_away(tmp_path: Path, seed: int) -> None:
     await check_rest(joey)
 
 
-@pytest.mark.requirement("front:stopped-anywhere")
+@pytest.mark.contract("cli:signals")
 @several
 async def test_ctrl_c_twice(tmp_path: Path, seed: int) -> None:
     """The second ends it at once, and what it started with it."""

@@ -29,7 +29,7 @@ def reminders(server: ModelServer) -> list[bool]:
     return [REMINDER in json.dumps(request.body["messages"][-1]) for request in server.requests]
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 @pytest.mark.parametrize("protocol", ["native", "xml"])
 async def test_a_second_plain_reply_is_the_answer(joey: Joey, protocol: str) -> None:
     done, server = await ask(joey, ANSWER, ANSWER, flags=("--protocol", protocol))
@@ -38,7 +38,7 @@ async def test_a_second_plain_reply_is_the_answer(joey: Joey, protocol: str) -> 
     assert "joey: answered · " in done.err
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 @pytest.mark.parametrize(
     "second", [ANSWER, Turn(call("attempt_completion", {"result": "The linker is missing."}))]
 )
@@ -58,7 +58,7 @@ async def test_a_plain_reply_that_the_result_does_not_repeat_is_printed(joey: Jo
     assert done.err.count("The linker is missing.") == 1
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_a_plain_reply_in_the_last_turn_is_the_answer(joey: Joey) -> None:
     done, server = await ask(joey, ANSWER, flags=("--max-turns", "1"))
     assert (done.code, done.out) == (0, "The linker is missing.\n")
@@ -89,13 +89,13 @@ async def test_an_answer_that_was_cut_off_twice_is_whole(joey: Joey, mode: str) 
     assert (done.code, done.out, len(server.requests)) == (0, whole, 3)
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_both_replies_are_the_answer_when_they_differ(joey: Joey) -> None:
     done, _ = await ask(joey, ANSWER, Turn(say("Install lld.")))
     assert (done.code, done.out) == (0, "The linker is missing.\n\nInstall lld.\n")
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 @pytest.mark.parametrize("mode", ["ask", "orchestrator", "reader"])
 async def test_in_a_mode_without_edits_and_commands_the_first_plain_reply_is_the_answer(
     joey: Joey, mode: str
@@ -108,7 +108,7 @@ async def test_in_a_mode_without_edits_and_commands_the_first_plain_reply_is_the
     assert reminders(server) == [False]
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 @pytest.mark.parametrize("format", ["json", "stream-json"])
 async def test_output_for_programs_says_that_it_was_answered(joey: Joey, format: str) -> None:
     done, _ = await ask(joey, ANSWER, ANSWER, flags=("--output-format", format))
@@ -121,7 +121,7 @@ async def test_output_for_programs_says_that_it_was_answered(joey: Joey, format:
     ]
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_plain_replies_with_a_call_between_them_are_each_reminded_of(joey: Joey) -> None:
     look = Turn(call("list_files", {"path": ".", "recursive": False}))
     end = Turn(call("attempt_completion", {"result": "It is the linker."}))
@@ -130,7 +130,7 @@ async def test_plain_replies_with_a_call_between_them_are_each_reminded_of(joey:
     assert reminders(server) == [False, True, False, True]
 
 
-@pytest.mark.requirement("engine:loop:plain-answer", "front:json-schema")
+@pytest.mark.contract("loop:plain-reply", "cli:json-schema")
 async def test_a_plain_answer_has_to_fit_the_schema(joey: Joey) -> None:
     schema = json.dumps({"type": "object", "required": ["verdict"]})
     flags = ("--output-format", "json", "--json-schema", schema)
@@ -167,7 +167,7 @@ async def test_a_program_that_steers_it_gets_an_answer_for_each_message(joey: Jo
         await program.shut_down()
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 @pytest.mark.parametrize("protocol", ["native", "xml"])
 async def test_a_plain_reply_is_no_answer_while_a_command_runs(joey: Joey, protocol: str) -> None:
     waiting = Turn(say("I'll wait for it to finish."))
@@ -247,7 +247,7 @@ EDIT = "<write_to_file>\n<path>b.txt</path>\n<content>\nx\n</content>\n</write_t
 DONE = "<attempt_completion>\n<result>ok</result>\n</attempt_completion>"
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_a_call_by_another_name_runs_before_one_by_its_own(joey: Joey) -> None:
     text = f"{BASH}<list_files>\n<path>.</path>\n</list_files>"
     done, server = await ask(
@@ -259,7 +259,7 @@ async def test_a_call_by_another_name_runs_before_one_by_its_own(joey: Joey) -> 
     assert "[list_files for '.'] Result:" in answer
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_a_result_is_not_presented_where_a_call_before_it_was_not_run(joey: Joey) -> None:
     text = f"```xml\n{EDIT}```\n\n{DONE}"
     done, server = await ask(

@@ -20,7 +20,7 @@ def document(joey: Joey) -> dict[str, object]:
     return read
 
 
-@pytest.mark.requirement("config:profiles")
+@pytest.mark.contract("cli:profiles")
 async def test_a_key_comes_through_a_pipe_and_is_shown_by_its_end_alone(joey: Joey) -> None:
     added = await joey.run(
         "profiles", "add", "work", "--provider", "anthropic", "--key", stdin=f"{KEY}\n".encode()
@@ -108,7 +108,7 @@ async def test_a_key_is_typed_unseen(joey: Joey) -> None:
     assert document(joey)["profiles"] == {"work": {"provider": "openai", "apiKey": KEY}}
 
 
-@pytest.mark.requirement("config:profiles")
+@pytest.mark.contract("cli:profiles")
 async def test_a_key_on_the_command_line_is_refused(joey: Joey) -> None:
     await joey.run("profiles", "add", "work", "--provider", "openai", "--no-key")
     done = await joey.run("profiles", "set", "work", "apiKey", KEY)

@@ -70,7 +70,7 @@ async def test_an_unknown_mode_is_wrong_usage(joey: Joey) -> None:
     assert "there is no mode 'cod'" in shown.err
 
 
-@pytest.mark.requirement("prompts:sections")
+@pytest.mark.contract("prompt:sections")
 @pytest.mark.parametrize("protocol", ["native", "xml"])
 async def test_prompt_and_tools_of_code_mode_stay_small(joey: Joey, protocol: str) -> None:
     await asyncio.to_thread(subprocess.run, ["git", "init", "-q"], cwd=joey.workspace, check=True)
@@ -110,7 +110,7 @@ async def test_native_requests_are_smaller_than_xml_ones(joey: Joey, service: st
     assert sizes["native"] <= sizes["xml"]
 
 
-@pytest.mark.requirement("local:lean")
+@pytest.mark.contract("local:lean")
 async def test_model_flags_mean_what_they_mean_in_a_run(joey: Joey) -> None:
     pages = {"/v1/models": list_vllm(16384), "/props": props_llamacpp(16384)}
     async with local_model_server(pages) as server:

@@ -16,7 +16,7 @@ from tests.harness.cli.local_server import local_model_server, say, stream_call
 from tests.harness.cli.served_models import props_llamacpp, reach
 
 
-@pytest.mark.requirement("local:growing-prompt")
+@pytest.mark.contract("context:stable-prefix")
 @pytest.mark.parametrize("protocol", ToolProtocol)
 @pytest.mark.parametrize("window", [8192, 32768])
 async def test_each_request_begins_with_the_one_before(

@@ -22,7 +22,7 @@ def is_native(request: Request) -> bool:
     return "tools" in request.body
 
 
-@pytest.mark.requirement("protocol:tools-refused")
+@pytest.mark.contract("protocol:change")
 @pytest.mark.parametrize(("status", "text"), TOOL_REFUSALS)
 async def test_the_task_goes_on_in_xml_and_the_next_one_starts_in_it(
     joey: Joey, status: int, text: str
@@ -39,7 +39,7 @@ async def test_the_task_goes_on_in_xml_and_the_next_one_starts_in_it(
     assert list(remembered["refused"].values()) == [["my-model"]]
 
 
-@pytest.mark.requirement("protocol:named-stays", "protocol:named-anew")
+@pytest.mark.contract("protocol:change")
 async def test_a_task_with_a_named_protocol_fails_until_the_user_names_another(joey: Joey) -> None:
     refusal = Turn(fail(400, "my-model does not support tools"))
     async with ModelServer([refusal, XML_END, XML_END]) as server:

@@ -13,7 +13,7 @@ from tests.harness.cli.replies import last_message
 from tests.harness.permissions.hostile_repository import HELPER, make_hostile_repository
 
 
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 async def test_a_diff_of_a_hostile_repository_is_shown_and_runs_nothing(joey: Joey) -> None:
     if detect_sandbox().level is SandboxLevel.NONE:
         pytest.skip("no sandbox works on this machine")

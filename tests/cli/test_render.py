@@ -170,7 +170,7 @@ def test_why_and_what_is_special_is_said_with_the_question() -> None:
     assert "  asks because edits require confirmation (alwaysAllowWrite is off)\n" in shown
 
 
-@pytest.mark.requirement("permissions:sandbox:told")
+@pytest.mark.contract("permissions:report")
 @pytest.mark.parametrize(
     ("level", "said"),
     [

@@ -11,7 +11,7 @@ from joey.testing.server import ModelServer
 from tests.harness.cli.binary import Joey, reach
 from tests.harness.cli.replies import PROTOCOLS, last_message
 
-pytestmark = pytest.mark.requirement("engine:loop:endless-reply")
+pytestmark = pytest.mark.contract("loop:repetition")
 
 LINE = "I will now read the file to see what is wrong with it.\n"
 ENDLESS = f"Let me see: {LINE * 2_000}"

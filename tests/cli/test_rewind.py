@@ -13,7 +13,7 @@ from joey.testing.server import ModelServer
 from tests.harness.cli.binary import Joey, reach
 from tests.harness.cli.terminal import terminal
 
-pytestmark = pytest.mark.requirement("front:rewind")
+pytestmark = pytest.mark.contract("rewind:any-row")
 
 ACCEPT = "say what to change › "
 PROMPT = "\n › "
@@ -211,7 +211,7 @@ async def test_on_a_terminal_a_user_is_asked(joey: Joey) -> None:
     assert "now two" not in [row["text"] for row in await rows(joey, task_id)]
 
 
-@pytest.mark.requirement("fork:any-row")
+@pytest.mark.contract("fork:any-row")
 async def test_a_copy_goes_on_and_the_task_stays(joey: Joey) -> None:
     task_id = await play(joey)
     forked = await joey.run("tasks", "fork", task_id, "1")
@@ -229,7 +229,7 @@ async def test_a_copy_goes_on_and_the_task_stays(joey: Joey) -> None:
     assert await rows(joey, task_id) == before
 
 
-@pytest.mark.requirement("fork:any-row")
+@pytest.mark.contract("fork:any-row")
 async def test_a_flag_goes_on_in_a_copy(joey: Joey) -> None:
     task_id = await play(joey)
     before = await rows(joey, task_id)

@@ -25,7 +25,7 @@ def reading(path: str) -> Turn:
     return Turn(say("I look."), call("read_file", {"path": path}))
 
 
-@pytest.mark.requirement("front:print")
+@pytest.mark.contract("cli:print")
 @pytest.mark.smoke
 async def test_the_result_alone_is_on_stdout_and_progress_on_stderr(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
@@ -55,7 +55,7 @@ async def test_without_a_terminal_a_prompt_is_run_without_asking_for_it(joey: Jo
     assert (done.code, done.out) == (0, "All **done**.\n")
 
 
-@pytest.mark.requirement("front:json")
+@pytest.mark.contract("cli:print")
 async def test_json_is_one_object_with_everything_that_was_said(joey: Joey) -> None:
     turn = Turn(
         think("hm", signature="s"), say("Nearly."), *DONE.steps[1:], usage(input=7, output=3)
@@ -78,7 +78,7 @@ async def test_json_is_one_object_with_everything_that_was_said(joey: Joey) -> N
     assert all(event["done"] for event in result["events"])
 
 
-@pytest.mark.requirement("front:json")
+@pytest.mark.contract("cli:print")
 async def test_stream_json_tells_pieces_then_the_whole_and_the_result_last(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     first = Turn(say("I look at it.", chunk=3), call("read_file", {"path": "a.txt"}))
@@ -110,7 +110,7 @@ FAILURES: list[tuple[str, Step, int]] = [
 ]
 
 
-@pytest.mark.requirement("front:exit-codes")
+@pytest.mark.contract("cli:exit-codes")
 @pytest.mark.parametrize(("code", "step", "exit_code"), FAILURES, ids=[f[0] for f in FAILURES])
 async def test_a_provider_that_fails_is_reported_by_the_exit_code(
     joey: Joey, code: str, step: Step, exit_code: int
@@ -142,7 +142,7 @@ async def test_no_server_at_all_means_try_again(joey: Joey) -> None:
     assert done.code == 75
 
 
-@pytest.mark.requirement("front:exit-codes", "engine:loop:run-limits")
+@pytest.mark.contract("cli:exit-codes", "loop:limits")
 async def test_limits_end_the_run_with_codes_of_their_own(joey: Joey) -> None:
     (joey.workspace / "a.txt").write_text("hello", encoding="utf-8")
     async with ModelServer([reading("a.txt"), DONE]) as server:
@@ -199,7 +199,7 @@ async def test_a_pipe_that_is_never_closed_does_not_hold_up_a_prompt(joey: Joey)
     assert b"standard input" in err
 
 
-@pytest.mark.requirement("front:trouble:huge-prompt")
+@pytest.mark.contract("cli:pipes")
 async def test_a_huge_prompt_is_refused_clearly_and_a_large_one_works(joey: Joey) -> None:
     huge = await joey.run("-p", "--provider", "ollama", "-m", "x", stdin=b"x" * 10 * 1024 * 1024)
     assert huge.code == 2
@@ -240,7 +240,7 @@ async def test_calls_in_xml_work_as_well(joey: Joey) -> None:
 # Tasks that go on
 
 
-@pytest.mark.requirement("front:continue")
+@pytest.mark.contract("cli:continue")
 async def test_a_task_is_continued_in_its_directory_or_by_the_start_of_its_id(joey: Joey) -> None:
     async with ModelServer([DONE, DONE, DONE]) as server:
         first = await joey.run("-p", "--output-format", "json", *reach(server.url), "one")
@@ -254,7 +254,7 @@ async def test_a_task_is_continued_in_its_directory_or_by_the_start_of_its_id(jo
     assert "continuing task" in second.err
 
 
-@pytest.mark.requirement("front:continue")
+@pytest.mark.contract("cli:continue")
 async def test_a_task_goes_on_with_the_model_it_had_when_no_flag_names_another(joey: Joey) -> None:
     async with ModelServer([DONE, DONE]) as server:
         await joey.run("-p", *reach(server.url), "one")
@@ -315,7 +315,7 @@ async def test_an_error_in_the_settings_is_reported_with_its_key(joey: Joey) -> 
     assert "maxRetries" in done.err
 
 
-@pytest.mark.requirement("front:exit-codes")
+@pytest.mark.contract("cli:exit-codes")
 @pytest.mark.parametrize("flag", ["--mode", "--provider", "--profile"])
 async def test_a_name_that_a_flag_gets_wrong_is_wrong_usage(joey: Joey, flag: str) -> None:
     env = {**joey.env, "OPENAI_API_KEY": "any"}
@@ -325,7 +325,7 @@ async def test_a_name_that_a_flag_gets_wrong_is_wrong_usage(joey: Joey, flag: st
     assert "'nonsense'" in done.err
 
 
-@pytest.mark.requirement("front:exit-codes")
+@pytest.mark.contract("cli:exit-codes")
 @pytest.mark.parametrize("flags", [reach("nonsense"), ("--base-url", "nonsense")])
 async def test_an_address_that_is_none_is_wrong_usage(joey: Joey, flags: tuple[str, ...]) -> None:
     done = await joey.run("-p", *flags, "do it")
@@ -333,7 +333,7 @@ async def test_an_address_that_is_none_is_wrong_usage(joey: Joey, flags: tuple[s
     assert "--base-url 'nonsense'" in done.err
 
 
-@pytest.mark.requirement("front:exit-codes")
+@pytest.mark.contract("cli:exit-codes")
 async def test_a_name_that_a_file_gets_wrong_is_a_matter_of_configuration(joey: Joey) -> None:
     joey.home.mkdir()
     profile = {"provider": "nonsense", "model": "x", "apiKey": "k"}

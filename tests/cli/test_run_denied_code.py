@@ -22,7 +22,7 @@ def running(command: str) -> Turn:
     return Turn(call("execute_command", {"command": command}))
 
 
-@pytest.mark.requirement("permissions:commands:evaluated", "permissions:nobody-there")
+@pytest.mark.contract("permissions:deny", "permissions:unattended")
 @pytest.mark.parametrize("line", EVALUATING.values(), ids=EVALUATING.keys())
 async def test_code_that_a_line_computes_is_refused_beside_a_deny_rule(
     joey: Joey, line: str
@@ -36,7 +36,7 @@ async def test_code_that_a_line_computes_is_refused_beside_a_deny_rule(
     assert "-y does not allow this" in done.err
 
 
-@pytest.mark.requirement("permissions:commands:evaluated")
+@pytest.mark.contract("permissions:deny")
 async def test_the_reason_names_what_evaluates(joey: Joey) -> None:
     line = EVALUATING["prompt expansion"]
     done = await joey.run(
@@ -46,7 +46,7 @@ async def test_the_reason_names_what_evaluates(joey: Joey) -> None:
     assert "`${x@P}` evaluates a value; deny rules cannot see what that runs" in done.out
 
 
-@pytest.mark.requirement("permissions:commands:evaluated")
+@pytest.mark.contract("permissions:deny")
 async def test_everyday_shell_code_runs_beside_a_deny_rule(joey: Joey) -> None:
     line = 'n=0; for f in a b; do n=$((n + 1)); [ -n "$f" ] && echo "${f%.py} $n" >> out; done'
     async with ModelServer([running(line), DONE]) as server:
@@ -56,7 +56,7 @@ async def test_everyday_shell_code_runs_beside_a_deny_rule(joey: Joey) -> None:
     assert (joey.workspace / "out").read_text(encoding="utf-8") == "a 1\nb 2\n"
 
 
-@pytest.mark.requirement("permissions:commands:remote-helpers")
+@pytest.mark.contract("permissions:deny")
 async def test_a_rule_for_ls_remote_does_not_cover_a_remote_helper(joey: Joey) -> None:
     line = "git ls-remote 'ext::touch ran'"
     settings = joey.home.parent / ".gitconfig"

@@ -38,7 +38,7 @@ async def test_a_broken_file_of_the_project_is_the_reason_that_is_shown(joey: Jo
     assert "cannot be parsed" in listed.err
 
 
-@pytest.mark.requirement("permissions:nobody-there", "front:exit-codes")
+@pytest.mark.contract("permissions:unattended", "cli:exit-codes")
 async def test_what_nobody_may_allow_is_refused_named_and_reported_by_the_exit_code(
     joey: Joey,
 ) -> None:
@@ -113,7 +113,7 @@ def allowing(*rules: str) -> list[str]:
     return [part for rule in rules for part in ("--allow", rule)]
 
 
-@pytest.mark.requirement("permissions:commands:harmless")
+@pytest.mark.contract("permissions:words")
 async def test_commands_run_by_their_rules_as_the_shell_reads_them(joey: Joey) -> None:
     for name in ("docs/my file.txt", "src/a.py", "old/a.py"):
         (joey.workspace / name).parent.mkdir(exist_ok=True)
@@ -137,7 +137,7 @@ async def test_commands_run_by_their_rules_as_the_shell_reads_them(joey: Joey) -
     assert b"1:TODO" in server.requests[-1].raw
 
 
-@pytest.mark.requirement("permissions:commands:unclear", "permissions:paths:outside")
+@pytest.mark.contract("permissions:unclear", "permissions:paths")
 async def test_paths_links_and_lists_that_lead_elsewhere_are_refused(joey: Joey) -> None:
     (joey.workspace / "src").mkdir()
     (joey.workspace / "src/out").symlink_to("/etc")

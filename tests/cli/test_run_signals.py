@@ -31,7 +31,7 @@ def histories(joey: Joey) -> tuple[list[Any], list[Any]]:
     return ui, api
 
 
-@pytest.mark.requirement("front:signals")
+@pytest.mark.contract("cli:signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 async def test_a_signal_stops_the_run_and_leaves_valid_histories(
     joey: Joey, number: signal.Signals, code: int

@@ -33,7 +33,7 @@ from tests.harness.cli.served_models import (
 )
 
 
-@pytest.mark.requirement("local:window-too-small")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("window", [1, 4096])
 @pytest.mark.parametrize("kind", ADVICE)
 async def test_a_window_that_is_too_small_ends_the_run_before_any_request(
@@ -51,7 +51,7 @@ async def test_a_window_that_is_too_small_ends_the_run_before_any_request(
     assert (again.code, again.out.strip()) == (0, "All done."), again.err
 
 
-@pytest.mark.requirement("local:window-too-small")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("model", ["Devstral", "Qwen3-Coder-30B-Q4_K_M.gguf"])
 async def test_the_name_of_a_model_is_written_as_it_is(joey: Joey, model: str) -> None:
     async with local_model_server({"/props": props_llamacpp(4096)}) as server:
@@ -60,7 +60,7 @@ async def test_the_name_of_a_model_is_written_as_it_is(joey: Joey, model: str) -
     assert f"joey: the model {model} at 127.0.0.1" in done.err
 
 
-@pytest.mark.requirement("local:asked-once")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("kind", ["ollama", "lmstudio", "llamacpp", "vllm"])
 async def test_a_server_is_asked_once_for_an_address_and_a_model(joey: Joey, kind: str) -> None:
     pages = pages_of(kind, 65536)
@@ -76,7 +76,7 @@ async def test_a_server_is_asked_once_for_an_address_and_a_model(joey: Joey, kin
     assert models["my-model"]["said"]["contextWindow"] == 65536
 
 
-@pytest.mark.requirement("local:no-tools")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize(
     ("kind", "pages"),
     [
@@ -96,7 +96,7 @@ async def test_a_model_without_tools_is_called_in_xml_from_its_first_request(
     assert "XML" not in second.err
 
 
-@pytest.mark.requirement("local:window-learnt")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("kind", OVERFLOWS)
 async def test_a_window_is_learnt_from_a_refusal(joey: Joey, kind: str) -> None:
     answers = [list_files(), refuse(400, OVERFLOWS[kind]), finish("Summary."), finish()]
@@ -108,7 +108,7 @@ async def test_a_window_is_learnt_from_a_refusal(joey: Joey, kind: str) -> None:
     assert models["my-model"]["said"] == {"contextWindow": 9216}
 
 
-@pytest.mark.requirement("local:window-learnt")
+@pytest.mark.contract("local:facts")
 async def test_a_refusal_without_a_number_is_followed_by_a_look_at_the_window(joey: Joey) -> None:
     async with local_model_server(pages_of("lmstudio", 65536), [finish()]) as server:
         assert (await joey.run(*reach("lmstudio", server), "do it")).code == 0
@@ -122,7 +122,7 @@ async def test_a_refusal_without_a_number_is_followed_by_a_look_at_the_window(jo
     assert ADVICE["lmstudio"] in done.err
 
 
-@pytest.mark.requirement("local:window-too-small")
+@pytest.mark.contract("local:facts")
 async def test_a_message_that_is_too_long_names_the_window_and_the_way_out(joey: Joey) -> None:
     async with local_model_server(pages_of("llamacpp", 8192), [finish()]) as server:
         done = await joey.run(*reach("llamacpp", server), "word " * 12000)
@@ -199,7 +199,7 @@ START = {
 }
 
 
-@pytest.mark.requirement("local:not-running")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("kind", START)
 async def test_a_server_that_is_not_running_is_tried_once_more_and_named(
     joey: Joey, kind: str
@@ -214,7 +214,7 @@ async def test_a_server_that_is_not_running_is_tried_once_more_and_named(
     assert "retry 2" not in done.err
 
 
-@pytest.mark.requirement("local:restarted")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("kind", ["ollama", "lmstudio"])
 async def test_a_server_that_breaks_off_an_answer_is_waited_for(joey: Joey, kind: str) -> None:
     joey.settings(requestDelaySeconds=0.2)
@@ -261,7 +261,7 @@ async def read_until(stream: asyncio.StreamReader, text: str) -> str:
     return read
 
 
-@pytest.mark.requirement("local:truncation-noticed")
+@pytest.mark.contract("local:truncation")
 async def test_a_server_that_cuts_its_prompts_is_noticed_at_the_second_request(joey: Joey) -> None:
     answers = [list_files(prompt_tokens=4096), finish(prompt_tokens=4096)]
     async with local_model_server(pages_of("vllm", 32768), answers) as server:
@@ -279,7 +279,7 @@ async def test_honest_counts_are_no_truncation(joey: Joey) -> None:
     assert "cuts prompts" not in done.err
 
 
-@pytest.mark.requirement("local:output-limit")
+@pytest.mark.contract("local:facts")
 async def test_replies_of_local_models_have_a_limit(joey: Joey) -> None:
     async with local_model_server(pages_of("vllm", 32768), [finish()]) as server:
         done = await joey.run(*reach("vllm", server), "do it")
@@ -307,7 +307,7 @@ async def test_a_server_that_only_its_address_names_is_spoken_to_like_a_named_on
     assert last["options"]["num_predict"] if kind == "ollama" else last["max_tokens"]
 
 
-@pytest.mark.requirement("local:output-limit")
+@pytest.mark.contract("local:facts")
 async def test_summaries_have_a_limit(joey: Joey) -> None:
     (joey.workspace / "long.txt").write_text("some words of this file\n" * 1500)
     read = say("<read_file>\n<args><file><path>long.txt</path></file></args>\n</read_file>", 7000)
@@ -318,7 +318,7 @@ async def test_summaries_have_a_limit(joey: Joey) -> None:
     assert min(limits) < 6554 and max(limits) == 6554, (limits, done.err)
 
 
-@pytest.mark.requirement("local:whole-document")
+@pytest.mark.contract("local:facts")
 async def test_a_json_document_instead_of_a_stream_is_the_reply(joey: Joey) -> None:
     arguments = json.dumps({"result": "All done."})
     call = {
@@ -345,7 +345,7 @@ async def test_a_json_document_instead_of_a_stream_is_the_reply(joey: Joey) -> N
     assert (done.code, done.out.strip()) == (0, "All done."), done.err
 
 
-@pytest.mark.requirement("local:no-price")
+@pytest.mark.contract("local:facts")
 async def test_open_models_at_loopback_have_no_price(joey: Joey) -> None:
     async with local_model_server({}, [finish()]) as server:
         flags = ("-p", "--provider", "openai", "--base-url", f"{server.url}/v1")

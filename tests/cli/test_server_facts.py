@@ -45,7 +45,7 @@ def save_profiles(joey: Joey, servers: dict[str, LocalModelServer], provider: st
     (joey.home / "profiles.json").write_text(json.dumps({"profiles": profiles}))
 
 
-@pytest.mark.requirement("local:doctor")
+@pytest.mark.contract("local:facts")
 async def test_doctor_reports_window_abilities_and_speed_of_ollama(joey: Joey) -> None:
     speed = {"eval_count": 16, "eval_duration": 400_000_000}
     speed |= {"prompt_eval_count": 20, "prompt_eval_duration": 100_000_000}
@@ -82,7 +82,7 @@ async def test_doctor_passes_over_facts_that_are_none(joey: Joey) -> None:
     assert "tokens/s" not in line
 
 
-@pytest.mark.requirement("local:doctor")
+@pytest.mark.contract("local:facts")
 async def test_doctor_reports_the_servers_at_the_addresses_of_profiles(joey: Joey) -> None:
     models = {"/v1/models": list_vllm(40960)}
     timings = {"prompt_per_second": 321.4, "predicted_per_second": 42.25}
@@ -116,7 +116,7 @@ async def test_doctor_reports_the_servers_at_the_addresses_of_profiles(joey: Joe
     assert lines[-1] == "  To use it: joey --profile my-vllm -m my-model"
 
 
-@pytest.mark.requirement("local:doctor")
+@pytest.mark.contract("local:facts")
 async def test_doctor_finds_out_what_server_is_at_an_address(joey: Joey) -> None:
     pages = {"/v1/models": list_vllm(40960), "/props": props_llamacpp(16384)}
     async with local_model_server(pages, [refuse(200, USAGE)]) as server:
@@ -127,7 +127,7 @@ async def test_doctor_finds_out_what_server_is_at_an_address(joey: Joey) -> None
     assert lines[2].startswith("  my-model: window 16,384 tokens; tools; output ")
 
 
-@pytest.mark.requirement("local:doctor")
+@pytest.mark.contract("local:facts")
 async def test_doctor_leaves_a_model_alone_that_is_not_loaded(joey: Joey) -> None:
     entry = list_lmstudio(8192)["data"][0]
     entry |= {"state": "not-loaded"}
@@ -149,7 +149,7 @@ async def test_doctor_leaves_a_model_alone_that_is_not_loaded(joey: Joey) -> Non
     ]
 
 
-@pytest.mark.requirement("local:doctor")
+@pytest.mark.contract("local:facts")
 async def test_doctor_says_how_to_start_vllm_with_tools(joey: Joey) -> None:
     pages = {"/v1/models": list_vllm(40960)}
 
@@ -164,7 +164,7 @@ async def test_doctor_says_how_to_start_vllm_with_tools(joey: Joey) -> None:
     assert "vllm serve my-model --enable-auto-tool-choice --tool-call-parser" in local["advice"]
 
 
-@pytest.mark.requirement("local:doctor")
+@pytest.mark.contract("local:facts")
 async def test_doctor_warns_of_a_window_in_which_no_task_fits(joey: Joey) -> None:
     pages = {
         "/api/tags": {"models": [{"name": "my-model"}]},
@@ -177,7 +177,7 @@ async def test_doctor_warns_of_a_window_in_which_no_task_fits(joey: Joey) -> Non
     assert "(2,048 tokens) is too small for joey; for a larger one, run" in local["advice"]
 
 
-@pytest.mark.requirement("local:doctor")
+@pytest.mark.contract("local:facts")
 async def test_doctor_fails_a_chosen_model_in_whose_window_no_task_fits(joey: Joey) -> None:
     pages = {"/v1/models": list_vllm(4096)}
     async with local_model_server(pages, [refuse(200, USAGE)]) as server:
@@ -193,7 +193,7 @@ async def test_doctor_fails_a_chosen_model_in_whose_window_no_task_fits(joey: Jo
         assert (await findings(joey))["Model"]["status"] == "ok"
 
 
-@pytest.mark.requirement("local:doctor")
+@pytest.mark.contract("local:facts")
 async def test_a_running_server_is_offered_where_no_model_is_chosen(joey: Joey) -> None:
     pages = {"/v1/models": list_vllm(40960)}
     async with local_model_server(pages) as server:
@@ -220,7 +220,7 @@ async def list_windows(joey: Joey, *flags: str) -> dict[str, int | None]:
     return {each["id"]: each.get("contextWindow") for each in done.json}
 
 
-@pytest.mark.requirement("local:models")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("kind", ["ollama", "lmstudio", "llamacpp", "vllm", "openai"])
 async def test_models_have_the_windows_that_their_server_tells(joey: Joey, kind: str) -> None:
     served = pages_of("llamacpp" if kind == "openai" else kind, 20480)
@@ -234,7 +234,7 @@ async def test_models_have_the_windows_that_their_server_tells(joey: Joey, kind:
     assert windows["my-model"] == 20480
 
 
-@pytest.mark.requirement("local:models")
+@pytest.mark.contract("local:facts")
 async def test_without_a_choice_the_models_of_all_running_servers_are_listed(joey: Joey) -> None:
     pages = {
         "/api/tags": {"models": [{"name": "my-model"}, {"name": "qwen3-coder:30b"}]},
@@ -268,7 +268,7 @@ def reach_address(server: LocalModelServer) -> list[str]:
     return ["-p", "--base-url", f"{server.url}/v1", "-m", "my-model"]
 
 
-@pytest.mark.requirement("local:address-asked")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("kind", ["ollama", "lmstudio", "llamacpp", "vllm"])
 async def test_a_server_at_a_local_address_is_asked_for_its_window(joey: Joey, kind: str) -> None:
     async with local_model_server(pages_of(kind, 20480), [finish()]) as server:
@@ -285,7 +285,7 @@ async def test_a_server_at_a_local_address_is_asked_for_its_window(joey: Joey, k
     assert (said["contextWindow"], said["server"]) == (20480, kind)
 
 
-@pytest.mark.requirement("local:address-asked")
+@pytest.mark.contract("local:facts")
 @pytest.mark.parametrize("kind", ADVICE)
 async def test_too_small_a_window_at_a_local_address_ends_the_run(joey: Joey, kind: str) -> None:
     async with local_model_server(pages_of(kind, 4096), [finish()]) as server:
@@ -296,14 +296,14 @@ async def test_too_small_a_window_at_a_local_address_ends_the_run(joey: Joey, ki
     assert ADVICE[kind] in done.err
 
 
-@pytest.mark.requirement("local:address-asked")
+@pytest.mark.contract("local:facts")
 async def test_a_server_of_another_kind_is_used_as_before(joey: Joey) -> None:
     async with local_model_server({}, [finish()]) as server:
         done = await joey.run(*reach_address(server), "do it")
     assert (done.code, done.out.strip()) == (0, "All done."), done.err
 
 
-@pytest.mark.requirement("local:no-tools")
+@pytest.mark.contract("local:facts")
 async def test_a_refusal_of_tools_says_how_to_start_vllm(joey: Joey) -> None:
     answers = [refuse(400, TOOL_CHOICE_ERROR), finish()]
     async with local_model_server({"/v1/models": list_vllm(40960)}, answers) as server:

@@ -18,7 +18,7 @@ from tests.harness.cli.served_models import props_llamacpp, reach
 WINDOW_TOKENS = 8192
 
 
-@pytest.mark.requirement("local:lean")
+@pytest.mark.contract("local:lean")
 @pytest.mark.parametrize("protocol", ToolProtocol)
 @pytest.mark.parametrize("mode", ["code", "ask", "debug", "architect", "orchestrator"])
 async def test_prompt_and_tools_are_short(joey: Joey, mode: str, protocol: ToolProtocol) -> None:
@@ -71,7 +71,7 @@ class SmallModel:
         return say(self.turns.pop(0), tokens) if self.turns else finish(prompt_tokens=tokens)
 
 
-@pytest.mark.requirement("local:lean", "local:summary-appended")
+@pytest.mark.contract("local:lean", "local:facts")
 async def test_a_window_of_8k_completes_a_task(joey: Joey) -> None:
     for number in range(6):
         lines = [f"value_{number} = 1", *(f"name_{line} = {line} * {line}" for line in range(250))]

@@ -29,7 +29,7 @@ IMAGE = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 several = pytest.mark.parametrize("seed", range(RUNS))
 
 
-@pytest.mark.requirement("front:input-stream")
+@pytest.mark.contract("cli:stdin-stream")
 @several
 async def test_cancel_active_task(tmp_path: Path, seed: int) -> None:
     async with (

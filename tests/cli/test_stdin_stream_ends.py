@@ -31,7 +31,7 @@ ASKING = Turn(
 START = '{"command":"start","requestId":"s","prompt":"do it"}\n'
 
 
-@pytest.mark.requirement("front:input-stream:bad-lines")
+@pytest.mark.contract("cli:stdin-stream")
 async def test_bad_lines_are_answered_and_nothing_is_lost(joey: Joey) -> None:
     async with ModelServer([completing("Done.")]) as server, steering(joey, server.url) as steered:
         steered.write('nonsense\n{"command":"fly","requestId":"f"}\n' + START)
@@ -43,7 +43,7 @@ async def test_bad_lines_are_answered_and_nothing_is_lost(joey: Joey) -> None:
         await steered.shut_down()
 
 
-@pytest.mark.requirement("front:input-stream:bad-lines")
+@pytest.mark.contract("cli:stdin-stream")
 @pytest.mark.parametrize("name", ["message", "cancel", "fly", "x" * 1000])
 async def test_a_stream_of_which_every_line_was_refused_is_wrong_usage(
     joey: Joey, name: str
@@ -56,7 +56,7 @@ async def test_a_stream_of_which_every_line_was_refused_is_wrong_usage(
     assert done.code == 2
 
 
-@pytest.mark.requirement("front:input-stream:bad-lines")
+@pytest.mark.contract("cli:stdin-stream")
 async def test_a_question_is_not_answered_with_nothing(joey: Joey) -> None:
     async with (
         ModelServer([ASKING, completing("Done.")]) as server,
@@ -74,7 +74,7 @@ async def test_a_question_is_not_answered_with_nothing(joey: Joey) -> None:
         await steered.shut_down()
 
 
-@pytest.mark.requirement("front:input-stream:end")
+@pytest.mark.contract("cli:stdin-stream")
 async def test_when_no_more_commands_come_the_task_is_seen_through(joey: Joey) -> None:
     gate = asyncio.Event()
     first = waiting(gate, call("attempt_completion", {"result": "First."}))
@@ -96,7 +96,7 @@ async def test_when_no_more_commands_come_the_task_is_seen_through(joey: Joey) -
     assert [task["status"] for task in listed.json] == ["completed"]
 
 
-@pytest.mark.requirement("front:input-stream:end")
+@pytest.mark.contract("cli:stdin-stream")
 @pytest.mark.parametrize(("answer", "code"), [(fail(401, "no such key"), 78), (None, 2)])
 async def test_the_exit_code_is_that_of_the_last_task(
     joey: Joey, answer: Turn | None, code: int
@@ -219,7 +219,7 @@ async def test_what_needs_a_user_is_refused_unless_the_program_wants_to_be_asked
     assert (joey.workspace / "a.txt").exists()
 
 
-@pytest.mark.requirement("websocket:task-ids")
+@pytest.mark.contract("websocket:commands")
 async def test_a_message_that_names_another_task_does_not_reach_the_active_one(joey: Joey) -> None:
     edit = Turn(call("write_to_file", {"path": "a.txt", "content": "hello\n"}))
     async with (
@@ -246,7 +246,7 @@ async def test_a_message_that_names_another_task_does_not_reach_the_active_one(j
     assert (joey.workspace / "a.txt").exists()
 
 
-@pytest.mark.requirement("front:input-stream:end")
+@pytest.mark.contract("cli:stdin-stream")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )

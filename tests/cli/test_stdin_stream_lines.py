@@ -33,7 +33,7 @@ def understood(**changes: Any) -> StdinCommand | InvalidLine:
     return found
 
 
-@pytest.mark.requirement("front:input-stream:bad-lines")
+@pytest.mark.contract("cli:stdin-stream")
 @pytest.mark.parametrize(
     ("line", "reason", "request_id"),
     [

@@ -80,7 +80,7 @@ def check_calls(lines: list[dict[str, Any]]) -> None:
     assert len(ids) == len(whole), "the lines of a call share one id"
 
 
-@pytest.mark.requirement("front:json")
+@pytest.mark.contract("cli:print")
 @pytest.mark.parametrize("protocol", ["native", "xml"])
 @pytest.mark.parametrize("case", CALLS)
 async def test_every_outcome_has_its_call_before_it(joey: Joey, protocol: str, case: str) -> None:

@@ -40,7 +40,7 @@ def writing(path: str) -> Turn:
     return Turn(say("I write."), call("write_to_file", {"path": path, "content": "x\n"}))
 
 
-@pytest.mark.requirement("subtasks:unattended")
+@pytest.mark.contract("subtasks:events")
 async def test_a_run_without_a_user_tells_what_its_subtasks_do(joey: Joey) -> None:
     parts = {
         "the whole": [hand("part one", "part two"), done("Whole.")],
@@ -62,7 +62,7 @@ async def test_a_run_without_a_user_tells_what_its_subtasks_do(joey: Joey) -> No
     assert re.search(r"done · 135 tokens in all requests", lines[-1])
 
 
-@pytest.mark.requirement("subtasks:unattended", "subtasks:limits")
+@pytest.mark.contract("subtasks:events", "loop:limits")
 async def test_the_limits_of_a_run_hold_for_its_subtasks(joey: Joey) -> None:
     parts = {"the whole": [hand("a part"), done("")], "a part": [writing(f"{n}") for n in range(9)]}
     async with ModelServer(by_first_message(parts)) as server:
@@ -71,7 +71,7 @@ async def test_the_limits_of_a_run_hold_for_its_subtasks(joey: Joey) -> None:
     assert run.code == 53
 
 
-@pytest.mark.requirement("budgets:flags")
+@pytest.mark.contract("loop:limits")
 @pytest.mark.parametrize(
     ("flag", "code", "requests"), [("--max-tokens", 55, 4), ("--max-tool-calls", 53, 4)]
 )
@@ -87,7 +87,7 @@ async def test_tokens_and_calls_are_limited_by_flags(
     assert f"limit of {limit} to" in run.err
 
 
-@pytest.mark.requirement("worktrees:deleted")
+@pytest.mark.contract("worktrees:changes")
 async def test_deleting_a_subtask_removes_its_worktree_and_its_branch(joey: Joey) -> None:
     git(joey.workspace, "init", "-q")
     (joey.workspace / "a.txt").write_text("a\n")
@@ -106,7 +106,7 @@ async def test_deleting_a_subtask_removes_its_worktree_and_its_branch(joey: Joey
     assert len(git(joey.workspace, "worktree", "list").splitlines()) == 1
 
 
-@pytest.mark.requirement("subtasks:unattended")
+@pytest.mark.contract("subtasks:events")
 async def test_without_permission_nothing_is_delegated(joey: Joey) -> None:
     parts = {"the whole": [hand("a part"), done("Alone.")], "a part": [done("")]}
     async with ModelServer(by_first_message(parts)) as server:
@@ -115,7 +115,7 @@ async def test_without_permission_nothing_is_delegated(joey: Joey) -> None:
     assert len(joey.tasks) == 1
 
 
-@pytest.mark.requirement("subtasks:conversation")
+@pytest.mark.contract("subtasks:events")
 async def test_a_user_sees_a_subtask_and_answers_its_questions(joey: Joey) -> None:
     parts = {
         "the whole": [hand("a part of it"), done("Whole.")],
@@ -148,7 +148,7 @@ async def test_a_user_sees_a_subtask_and_answers_its_questions(joey: Joey) -> No
     assert (joey.workspace / "a.txt").read_text(encoding="utf-8") == "x\n"
 
 
-@pytest.mark.requirement("subtasks:conversation")
+@pytest.mark.contract("subtasks:events")
 async def test_questions_of_several_subtasks_are_put_one_after_the_other(joey: Joey) -> None:
     joey.settings(autoApprovalEnabled=True, alwaysAllowSubtasks=True, alwaysAllowReadOnly=True)
     parts = {
@@ -172,7 +172,7 @@ async def test_questions_of_several_subtasks_are_put_one_after_the_other(joey: J
     assert {path.name for path in joey.workspace.iterdir()} == {"one.txt", "two.txt"}
 
 
-@pytest.mark.requirement("subtasks:conversation", "subtasks:cancel")
+@pytest.mark.contract("subtasks:events", "subtasks:failure")
 async def test_ctrl_c_stops_the_whole_tree_and_the_next_line_goes_on_with_it(joey: Joey) -> None:
     joey.settings(autoApprovalEnabled=True, alwaysAllowSubtasks=True)
     parts = {
@@ -193,7 +193,7 @@ async def test_ctrl_c_stops_the_whole_tree_and_the_next_line_goes_on_with_it(joe
     assert len(joey.tasks) == 2
 
 
-@pytest.mark.requirement("subtasks:listed")
+@pytest.mark.contract("subtasks:events")
 async def test_subtasks_are_marked_in_the_list_and_shown_with_their_parent(joey: Joey) -> None:
     parts = {
         "the whole": [hand("a part"), done("Whole.")],
@@ -218,7 +218,7 @@ async def test_subtasks_are_marked_in_the_list_and_shown_with_their_parent(joey:
     assert f"- Subtask of: {run.json['taskId']}" in below
 
 
-@pytest.mark.requirement("subtasks:listed")
+@pytest.mark.contract("subtasks:events")
 async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joey) -> None:
     parts = {
         "the whole": [hand("a part"), done("Whole.")],
@@ -238,7 +238,7 @@ async def test_continue_means_the_parent_of_a_subtask_that_was_cut_off(joey: Joe
     assert len(joey.tasks) == 2
 
 
-@pytest.mark.requirement("worktrees:approval")
+@pytest.mark.contract("worktrees:changes")
 def test_the_question_says_that_a_subtask_gets_a_worktree() -> None:
     row = {"tool": "newTask", "mode": "Code", "content": "do it"}
     shared, apart = (

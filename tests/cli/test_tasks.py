@@ -31,7 +31,7 @@ async def play(joey: Joey, prompt: str) -> str:
     return task_id
 
 
-@pytest.mark.requirement("front:tasks", "store:listing")
+@pytest.mark.contract("cli:tasks", "store:listing")
 async def test_tasks_are_listed_the_latest_first(joey: Joey) -> None:
     first, second = await play(joey, "the first"), await play(joey, "the second")
     listed = await joey.run("tasks", "list")
@@ -88,7 +88,7 @@ async def test_tasks_of_other_directories_are_listed_only_when_asked_for(
     assert task_id[:13] in named.out
 
 
-@pytest.mark.requirement("front:tasks")
+@pytest.mark.contract("cli:tasks")
 async def test_a_task_is_shown_by_the_start_of_its_id(joey: Joey) -> None:
     task_id = await play(joey, "look at it")
     shown = await joey.run("tasks", "show", task_id[:13])
@@ -190,7 +190,7 @@ async def listed(joey: Joey, *flags: str) -> list[str]:
     return [task["id"] for task in (await joey.run("tasks", *flags, "--json")).json]
 
 
-@pytest.mark.requirement("cli:tasks:filters")
+@pytest.mark.contract("cli:tasks")
 async def test_lists_are_narrowed_by_status_and_time(joey: Joey) -> None:
     day = 24 * 3600 * 1000
     now = int(time.time() * 1000)
@@ -214,7 +214,7 @@ async def test_lists_are_narrowed_by_status_and_time(joey: Joey) -> None:
     assert "'yesteryear' is not a date" in wrong.err
 
 
-@pytest.mark.requirement("cli:tasks:search")
+@pytest.mark.contract("tasks:search")
 async def test_a_search_tells_pipes_and_programs_where_the_matches_are(joey: Joey) -> None:
     put(joey, "first", "Repair the\tlogin test", title="Login", updated=1_000)
     put(joey, "second", "write a \x1b[31mpoem", title="Poem", updated=2_000)
@@ -235,7 +235,7 @@ async def test_a_search_tells_pipes_and_programs_where_the_matches_are(joey: Joe
     assert wordless.code == 2
 
 
-@pytest.mark.requirement("cli:tasks:search", "cli:tasks:progress")
+@pytest.mark.contract("tasks:search", "cli:tasks")
 async def test_on_a_terminal_matches_are_bright_and_progress_is_seen(joey: Joey) -> None:
     for number in range(250):
         put(joey, f"t{number}", "nothing much", updated=number)
@@ -251,7 +251,7 @@ async def test_on_a_terminal_matches_are_bright_and_progress_is_seen(joey: Joey)
     assert lines[2] == "    look at the login test"
 
 
-@pytest.mark.requirement("cli:tasks:delete", "tasks:index:deleted")
+@pytest.mark.contract("cli:tasks", "tasks:index")
 async def test_deleting_needs_a_yes_and_is_complete(joey: Joey) -> None:
     task_id = await play(joey, "secretplan")
     assert await listed(joey, "search", "secretplan") == [task_id]
@@ -274,7 +274,7 @@ async def test_deleting_needs_a_yes_and_is_complete(joey: Joey) -> None:
     assert (await joey.run("tasks", "delete", task_id, "--yes")).code == 2
 
 
-@pytest.mark.requirement("cli:tasks:delete")
+@pytest.mark.contract("cli:tasks")
 async def test_deleting_a_parent_names_its_subtasks(joey: Joey) -> None:
     for family in ("a", "b"):
         put(joey, f"{family}1", "x", title="parent", childIds=[f"{family}2"])
@@ -293,7 +293,7 @@ async def test_deleting_a_parent_names_its_subtasks(joey: Joey) -> None:
     assert sorted(await listed(joey, "list")) == ["a2", "a3"]
 
 
-@pytest.mark.requirement("cli:tasks:delete")
+@pytest.mark.contract("cli:tasks")
 async def test_a_task_that_is_open_is_not_deleted_nor_any_below_it(joey: Joey) -> None:
     put(joey, "parent", "x", title="parent")
     directory = put(joey, "child", "x", title="child", parentId="parent")

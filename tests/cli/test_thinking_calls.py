@@ -14,7 +14,7 @@ from joey.testing.server import ModelServer, Request
 from tests.harness.cli.binary import Joey, reach
 from tests.harness.server.server_fixture import Peer, open_server
 
-pytestmark = pytest.mark.requirement("parsing:think:calls")
+pytestmark = pytest.mark.contract("calls:in-reasoning")
 
 ALLOWED = {
     "autoApprovalEnabled": True,

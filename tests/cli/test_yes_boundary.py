@@ -91,7 +91,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.requirement("permissions:yes-boundary")
+@pytest.mark.contract("permissions:yes")
 @pytest.mark.parametrize("name", CHANGES)
 async def test_no_edit_leaves_the_workspace(joey: Joey, home: Path, name: str) -> None:
     before = names_in(home)
@@ -271,7 +271,7 @@ def library(home: Path) -> Path:
     return library
 
 
-@pytest.mark.requirement("permissions:add-dir")
+@pytest.mark.contract("permissions:yes")
 async def test_an_added_directory_is_open_to_tools_and_commands(joey: Joey, library: Path) -> None:
     turns = [
         tool("read_file", path=str(library / "code.py")),

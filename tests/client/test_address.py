@@ -47,7 +47,7 @@ def test_a_server_of_this_machine_left_its_token_at_home(tmp_path: Path) -> None
     )
 
 
-@pytest.mark.requirement("client:token")
+@pytest.mark.contract("python:sessions")
 def test_the_token_of_this_machine_is_sent_to_no_other(tmp_path: Path) -> None:
     (tmp_path / "server.token").write_text("kept\n", encoding="ascii")
     found = resolve_server_address("wss://joey.example.com/ws", None, {"JOEY_HOME": str(tmp_path)})

@@ -19,7 +19,7 @@ from tests.harness.client.serving import done, write
 ASK = {"autoApprovalEnabled": False}
 
 
-@pytest.mark.requirement("client:attach")
+@pytest.mark.contract("python:sessions")
 async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (
@@ -58,7 +58,7 @@ async def test_a_user_follows_a_task_answers_it_and_sends_a_message(tmp_path: Pa
         assert session.is_running
 
 
-@pytest.mark.requirement("client:attach")
+@pytest.mark.contract("python:sessions")
 async def test_leaving_the_view_leaves_the_task_alone(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (Turn(say("Busy."), pause(gate), done("later")),)
@@ -175,7 +175,7 @@ async def test_what_cannot_be_attached_to_is_reported(tmp_path: Path) -> None:
         assert "joey attach --url" in nobody.err
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_a_plain_answer_is_shown_once_and_answered_with_the_next_message(
     tmp_path: Path,
 ) -> None:

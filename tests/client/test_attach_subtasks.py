@@ -20,7 +20,7 @@ def hand(*messages: str) -> Turn:
     return Turn(*(call("new_task", {"mode": "code", "message": text}) for text in messages))
 
 
-@pytest.mark.requirement("subtasks:followed")
+@pytest.mark.contract("subtasks:events")
 async def test_a_user_who_comes_later_answers_subtasks_one_after_the_other(
     tmp_path: Path,
 ) -> None:

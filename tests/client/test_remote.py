@@ -119,7 +119,7 @@ def bare(frames: list[EventFrame]) -> list[Any]:
     ]
 
 
-@pytest.mark.requirement("client:cuts")
+@pytest.mark.contract("python:reconnect")
 @pytest.mark.parametrize("seed", range(6))
 async def test_random_cuts_leave_no_gap_and_no_repeat(tmp_path: Path, seed: int) -> None:
     turns = [
@@ -144,7 +144,7 @@ async def test_random_cuts_leave_no_gap_and_no_repeat(tmp_path: Path, seed: int)
         assert way.cuts > 1
 
 
-@pytest.mark.requirement("client:bad-line")
+@pytest.mark.contract("python:reconnect")
 async def test_a_history_is_read_over_a_line_that_never_lasts_for_all_of_it(tmp_path: Path) -> None:
     turns = [
         Turn(call("update_todo_list", {"todos": f"[x] {number}"}), usage(input=1, output=1))
@@ -188,7 +188,7 @@ def _frame(event: dict[str, Any]) -> EventFrame:
     )
 
 
-@pytest.mark.requirement("client:growing-rows")
+@pytest.mark.contract("python:sessions")
 async def test_a_quiet_row_is_shown_to_whoever_attaches_reads_again_or_comes_back(
     tmp_path: Path,
 ) -> None:
@@ -218,7 +218,7 @@ async def _shown(session: RemoteSession, text: str) -> None:
             return
 
 
-@pytest.mark.requirement("client:cuts")
+@pytest.mark.contract("python:reconnect")
 async def test_a_question_that_opened_while_the_line_was_down_is_there_afterwards(
     tmp_path: Path,
 ) -> None:
@@ -246,7 +246,7 @@ async def _asks(session: RemoteSession) -> AsyncIterator[AskOpened]:
             yield event
 
 
-@pytest.mark.requirement("client:restart")
+@pytest.mark.contract("python:reconnect")
 async def test_a_task_goes_on_after_the_server_was_restarted(tmp_path: Path) -> None:
     turns = Turn(write("note", "x")), Turn(done("after the restart"))
     async with asyncio.timeout(TIMEOUT_S), open_harness(tmp_path, turns) as (place, _):
@@ -268,7 +268,7 @@ async def test_a_task_goes_on_after_the_server_was_restarted(tmp_path: Path) -> 
         await engine.close()
 
 
-@pytest.mark.requirement("client:restart")
+@pytest.mark.contract("python:reconnect")
 async def test_a_server_on_its_way_down_is_waited_for(tmp_path: Path) -> None:
     turns = (Turn(call("ask_followup_question", {"question": "Sure?", "follow_up": []})),)
     async with a_server(tmp_path, *turns) as server, await server.connect() as near:
@@ -289,7 +289,7 @@ async def test_a_server_on_its_way_down_is_waited_for(tmp_path: Path) -> None:
             assert session.pending is not None
 
 
-@pytest.mark.requirement("client:given-up")
+@pytest.mark.contract("python:reconnect")
 async def test_a_server_that_does_not_come_back_is_given_up(tmp_path: Path) -> None:
     turns = (Turn(pause(asyncio.Event())),)
     async with a_server(tmp_path, *turns) as server:
@@ -315,7 +315,7 @@ async def test_nobody_is_there(tmp_path: Path) -> None:
             await RemoteEngine.connect("ws://127.0.0.1:1/ws", TOKEN)
 
 
-@pytest.mark.requirement("client:refusals")
+@pytest.mark.contract("python:sessions")
 def is_kept() -> bool:
     return any(each.get_name() == "joey-connection" for each in asyncio.all_tasks())
 
@@ -349,7 +349,7 @@ async def test_a_wrong_token_is_reported_at_once(tmp_path: Path) -> None:
             await RemoteEngine.connect(server.url)
 
 
-@pytest.mark.requirement("client:refusals")
+@pytest.mark.contract("python:sessions")
 async def test_a_refusal_carries_its_code(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, await server.connect() as engine:
         for command in (engine.attach("nobody"), engine.command("cancelTask", "nobody")):
@@ -392,7 +392,7 @@ async def _asks_until(session: RemoteSession, kind: AskKind) -> AsyncIterator[As
             return
 
 
-@pytest.mark.requirement("client:slow-reader")
+@pytest.mark.contract("python:reconnect")
 async def test_all_who_attach_at_once_see_how_it_goes_on(tmp_path: Path) -> None:
     turns = (
         Turn(call("ask_followup_question", {"question": "Sure?", "follow_up": []})),

@@ -68,7 +68,7 @@ async def sessions(
 
 pytestmark = [
     pytest.mark.parametrize("flavour", ["local", "remote"]),
-    pytest.mark.requirement("client:sessions"),
+    pytest.mark.contract("python:sessions"),
 ]
 
 
@@ -210,7 +210,7 @@ async def test_rows_are_those_of_the_history(tmp_path: Path, flavour: str) -> No
         assert rows[3]["result"] == "Created note: line 1."
 
 
-@pytest.mark.requirement("rewind:clients")
+@pytest.mark.contract("rewind:any-row")
 async def test_a_session_goes_back_and_forth(tmp_path: Path, flavour: str) -> None:
     turns = Turn(say("Writing."), write("note", "hi\n")), Turn(done("written")), Turn(done("anew"))
     async with sessions(tmp_path, flavour, *turns) as (start, _):

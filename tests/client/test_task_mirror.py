@@ -123,7 +123,7 @@ def bare(frames: Sequence[EventFrame]) -> list[Any]:
     ]
 
 
-@pytest.mark.requirement("client:cuts")
+@pytest.mark.contract("python:reconnect")
 @shortened_examples(40, 150)
 @given(st.lists(st.integers(0, 12), max_size=20))
 def test_under_any_cuts_every_frame_is_delivered_once_and_in_order(
@@ -312,7 +312,7 @@ def test_a_question_without_an_answer_is_withdrawn_when_the_task_goes_on() -> No
 
 @shortened_examples(20, 60)
 @given(build_journals())
-@pytest.mark.requirement("rewind:clients")
+@pytest.mark.contract("rewind:any-row")
 def test_a_client_has_the_rows_that_are_in_sight_however_often_it_was_rewound(
     story: JournalBuilder,
 ) -> None:

@@ -32,7 +32,7 @@ ALLOW = ALLOW_ALL | {"alwaysAllowSubtasks": True}
 
 pytestmark = [
     pytest.mark.parametrize("flavour", ["local", "remote"]),
-    pytest.mark.requirement("subtasks:followed"),
+    pytest.mark.contract("subtasks:events"),
 ]
 
 

@@ -41,13 +41,13 @@ def choose(profiles: Profiles = NONE, env: dict[str, str] | None = None, **flags
     return choose_profile(profiles=profiles, env=env or {}, kinds=KINDS, **flags)
 
 
-@pytest.mark.requirement("config:keys")
+@pytest.mark.contract("models:keys")
 def test_the_first_key_found_in_the_environment_decides() -> None:
     env = {"OPENROUTER_API_KEY": "r", "OPENAI_API_KEY": " o\n", "ANTHROPIC_API_KEY": "  "}
     assert choose(env=env) == Profile(provider="openai", model="gpt", api_key="o")
 
 
-@pytest.mark.requirement("config:keys")
+@pytest.mark.contract("models:keys")
 def test_a_key_in_the_environment_comes_with_the_address_there() -> None:
     env = {"ANTHROPIC_API_KEY": "a", "ANTHROPIC_BASE_URL": "http://proxy"}
     assert choose(env=env).base_url == "http://proxy"
@@ -117,7 +117,7 @@ def test_a_local_provider_needs_no_key_but_a_model() -> None:
         choose(provider="ollama")
 
 
-@pytest.mark.requirement("config:nothing-set")
+@pytest.mark.contract("models:keys")
 def test_nothing_found_says_the_three_ways_to_go_on() -> None:
     with pytest.raises(ConfigError) as caught:
         choose()
@@ -139,7 +139,7 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
         choose(profile="x")
 
 
-@pytest.mark.requirement("config:user-scope")
+@pytest.mark.contract("models:keys")
 def test_a_dot_env_file_in_the_workspace_is_never_read() -> None:
     Path(".env").write_text(f"ANTHROPIC_API_KEY={SECRET}\n", encoding="utf-8")
     with pytest.raises(ConfigError):

@@ -54,7 +54,7 @@ CHANGES: dict[str, Callable[[Disk], object]] = {
 }
 
 
-@pytest.mark.requirement("prompt:fresh-each-run")
+@pytest.mark.contract("context:stable-prefix")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_every_change_counts_after_a_refresh_and_not_before(
     disk: Disk, change: Callable[[Disk], object]

@@ -7,7 +7,7 @@ import pytest
 from joey.config.home import resolve_joey_home
 
 
-@pytest.mark.requirement("store:home")
+@pytest.mark.contract("store:layout")
 @pytest.mark.parametrize(
     ("env", "home"),
     [

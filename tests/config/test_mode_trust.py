@@ -44,7 +44,7 @@ def trust(disk: Disk) -> None:
     TrustStore(disk.home).grant(disk.work, wanted)
 
 
-@pytest.mark.requirement("modes:trust")
+@pytest.mark.contract("trust:bytes")
 @pytest.mark.parametrize(
     ("slug", "groups"),
     [
@@ -69,7 +69,7 @@ def test_a_built_in_mode_that_may_do_more_stays_as_it_is_until_trusted(
     assert found.warnings == ()
 
 
-@pytest.mark.requirement("modes:trust")
+@pytest.mark.contract("trust:bytes")
 def test_a_mode_that_was_changed_after_trust_is_not_used(disk: Disk) -> None:
     write(disk, "ask", "read", "command")
     trust(disk)
@@ -78,7 +78,7 @@ def test_a_mode_that_was_changed_after_trust_is_not_used(disk: Disk) -> None:
     assert mode_of(load_customizations(disk), "ask") == find_mode("ask", BUILT_IN_MODES)
 
 
-@pytest.mark.requirement("modes:trust")
+@pytest.mark.contract("trust:bytes")
 def test_what_the_user_has_made_stricter_is_not_loosened(disk: Disk) -> None:
     write(disk, "code", "read", name="~/.roo/modes.yaml")
     write(disk, "code", "read", "edit")
@@ -99,7 +99,7 @@ def test_modes_that_are_new_or_may_do_less_are_used_at_once(
     assert found.warnings == ()
 
 
-@pytest.mark.requirement("modes:trust:unasked")
+@pytest.mark.contract("trust:bytes")
 @pytest.mark.parametrize("slug", ["poet", "ask"])
 def test_where_nothing_is_asked_every_mode_of_a_project_needs_trust(disk: Disk, slug: str) -> None:
     write(disk, slug, "read")

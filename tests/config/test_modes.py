@@ -44,7 +44,7 @@ def write(disk: Disk, *entries: Any) -> None:
     disk.write({".roomodes": json.dumps({"customModes": entries})})
 
 
-@pytest.mark.requirement("modes:fields")
+@pytest.mark.contract("modes:fields")
 def test_every_field_of_a_mode_is_read(disk: Disk) -> None:
     disk.write(
         {
@@ -91,7 +91,7 @@ customModes:
     assert disk.load_customizations().warnings == ()
 
 
-@pytest.mark.requirement("modes:precedence")
+@pytest.mark.contract("modes:fields")
 def test_a_project_comes_before_the_user_and_both_before_what_is_built_in(disk: Disk) -> None:
     def named(name: str, *slugs: str) -> str:
         return json.dumps({"customModes": [entry(slug=slug, name=name) for slug in slugs]})
@@ -109,7 +109,7 @@ def test_a_project_comes_before_the_user_and_both_before_what_is_built_in(disk: 
     assert list(modes)[-3:] == ["a", "b", "c"]
 
 
-@pytest.mark.requirement("modes:broken")
+@pytest.mark.contract("modes:fields")
 @pytest.mark.parametrize(
     ("broken", "complaint"),
     [
@@ -155,7 +155,7 @@ def test_a_group_that_is_not_known_grants_nothing_and_is_reported(disk: Disk) ->
     ]
 
 
-@pytest.mark.requirement("modes:cleaning")
+@pytest.mark.contract("modes:fields")
 @pytest.mark.parametrize(
     "text",
     [

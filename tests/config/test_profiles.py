@@ -166,7 +166,7 @@ def test_of_several_none_is_used_when_the_active_one_does_not_exist(tmp_path: Pa
     assert "joey profiles use NAME: a, b" in profiles.missing_active_warning
 
 
-@pytest.mark.requirement("config:damaged")
+@pytest.mark.contract("cli:config")
 @pytest.mark.parametrize(
     ("value", "message"),
     [

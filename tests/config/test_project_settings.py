@@ -43,7 +43,7 @@ def read(disk: Disk, settings: Settings = OPEN) -> tuple[Settings, tuple[str, ..
     return found, reader.warnings
 
 
-@pytest.mark.requirement("project-settings:tighten")
+@pytest.mark.contract("permissions:project")
 def test_a_project_may_forbid_more(disk: Disk) -> None:
     values = {
         "deniedCommands": ["git push", "rm"],
@@ -69,7 +69,7 @@ def test_a_project_may_forbid_more(disk: Disk) -> None:
     )
 
 
-@pytest.mark.requirement("project-settings:never-loosen")
+@pytest.mark.contract("permissions:project")
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -106,7 +106,7 @@ _VALUES = st.one_of(
 
 @given(st.dictionaries(st.sampled_from(Settings.__struct_encode_fields__), _VALUES, max_size=4))
 @examples(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@pytest.mark.requirement("project-settings:never-loosen")
+@pytest.mark.contract("permissions:project")
 def test_no_file_of_a_project_ever_loosens_anything(disk: Disk, values: dict[str, Any]) -> None:
     disk.write({FILE: json.dumps(values)})
     for base in (OPEN, Settings()):
@@ -128,7 +128,7 @@ def test_no_file_of_a_project_ever_loosens_anything(disk: Disk, values: dict[str
                     assert (before, after) == (True, False), name
 
 
-@pytest.mark.requirement("project-settings:unclear")
+@pytest.mark.contract("permissions:unclear")
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"deniedCommands": "rm"}', '{"alwaysAllowWrite": "no"}', "[" * 100_000]
 )
@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_understood_makes_everything_asked(disk: Disk, tex
     assert "everything needs approval" in warnings[0]
 
 
-@pytest.mark.requirement("project-settings:unclear")
+@pytest.mark.contract("permissions:unclear")
 def test_a_link_out_of_the_workspace_makes_everything_asked(disk: Disk) -> None:
     disk.write({"~/other.json": "{}"})
     disk.link(FILE, disk.user_home / "other.json")
@@ -155,7 +155,7 @@ def test_the_users_own_settings_are_not_those_of_a_project(disk: Disk) -> None:
     )
 
 
-@pytest.mark.requirement("project-settings:tighten")
+@pytest.mark.contract("permissions:project")
 async def test_flags_do_not_get_around_it(disk: Disk) -> None:
     disk.write({FILE: '{"deniedCommands": ["git push"], "alwaysAllowWrite": false}'})
     flags = PermissionFlags(yes=True, no_sandbox=True)

@@ -19,7 +19,7 @@ def labels(files: tuple[RuleFile, ...]) -> list[str]:
     return [file.label for file in files]
 
 
-@pytest.mark.requirement("rules:order")
+@pytest.mark.contract("rules:order")
 def test_rules_of_the_user_come_before_those_of_the_project_and_of_its_parts(
     disk: Disk,
 ) -> None:
@@ -50,7 +50,7 @@ def test_rules_of_the_user_come_before_those_of_the_project_and_of_its_parts(
     assert labels(without.rules) == ["~/.roo/rules/z.md", ".roo/rules/b.md"]
 
 
-@pytest.mark.requirement("rules:files")
+@pytest.mark.contract("rules:order")
 def test_files_are_listed_in_the_order_of_their_names_wherever_they_lie(disk: Disk) -> None:
     disk.write(
         {
@@ -75,7 +75,7 @@ def test_caches_and_copies_are_no_rules(disk: Disk, name: str) -> None:
     assert labels(rules_of(disk.load_customizations()).rules) == [".roo/rules/a.md"]
 
 
-@pytest.mark.requirement("rules:fallbacks")
+@pytest.mark.contract("rules:order")
 def test_single_files_count_only_where_there_are_no_directories(disk: Disk) -> None:
     disk.write({".roorules": "roo", ".clinerules": "cline", ".clinerules-code": "cline code"})
     instructions = rules_of(disk.load_customizations())
@@ -97,7 +97,7 @@ def test_a_directory_in_place_of_a_single_file_is_passed_over(disk: Disk) -> Non
     assert (rules_of(customizations), customizations.warnings) == (Instructions(), ())
 
 
-@pytest.mark.requirement("rules:agents")
+@pytest.mark.contract("rules:order")
 def test_agents_files_are_read_here_and_beside_nested_directories(disk: Disk) -> None:
     disk.write(
         {
@@ -145,7 +145,7 @@ def test_a_prompt_of_the_projects_own_is_read_for_its_mode_alone(disk: Disk) -> 
     assert rules_of(customizations).system_prompt_override is None
 
 
-@pytest.mark.requirement("rules:size")
+@pytest.mark.contract("rules:order")
 def test_a_huge_file_is_cut_with_a_note_to_both(disk: Disk) -> None:
     disk.write({".roo/rules/huge.md": "é" * 5 * 1024 * 1024})
     customizations = disk.load_customizations()
@@ -158,7 +158,7 @@ def test_a_huge_file_is_cut_with_a_note_to_both(disk: Disk) -> None:
     )
 
 
-@pytest.mark.requirement("rules:size")
+@pytest.mark.contract("rules:order")
 def test_many_files_share_one_limit(disk: Disk) -> None:
     disk.write({f".roo/rules/{number:03}.md": "x" * 90_000 for number in range(9)})
     disk.write({".roo/rules-code/first.md": "mode rules come first"})
@@ -179,7 +179,7 @@ def test_a_directory_with_too_many_files_is_reported(disk: Disk) -> None:
     assert any("more than 200 rules" in warning for warning in customizations.warnings)
 
 
-@pytest.mark.requirement("rules:links")
+@pytest.mark.contract("rules:order")
 def test_links_inside_the_workspace_are_followed_and_sorted_by_their_own_names(
     disk: Disk,
 ) -> None:
@@ -218,7 +218,7 @@ def test_a_link_back_to_its_own_directory_ends_there(disk: Disk) -> None:
     assert ".roo/rules/self" in customizations.warnings[0]
 
 
-@pytest.mark.requirement("rules:no-exfiltration")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize("directory", [".roo/rules", ".roo/rules-code"])
 def test_links_of_a_project_do_not_lead_out_of_it(
     disk: Disk, tmp_path: Path, directory: str
@@ -251,7 +251,7 @@ def test_links_of_a_project_do_not_lead_out_of_it(
     assert all("leads out of the workspace" in warning for warning in customizations.warnings)
 
 
-@pytest.mark.requirement("rules:no-exfiltration")
+@pytest.mark.contract("permissions:paths")
 def test_a_linked_directory_of_rules_outside_is_not_entered(disk: Disk, tmp_path: Path) -> None:
     (tmp_path / "other" / "rules").mkdir(parents=True)
     (tmp_path / "other" / "rules" / "a.md").write_text("PRIVATE")
@@ -276,7 +276,7 @@ def test_links_of_the_user_may_lead_anywhere(disk: Disk, tmp_path: Path) -> None
     )
 
 
-@pytest.mark.requirement("rules:safe-reading")
+@pytest.mark.contract("rules:order")
 def test_pipes_devices_and_dead_links_are_reported_and_passed_over(disk: Disk) -> None:
     disk.write({".roo/rules/good.md": "good", ".roo/rules/binary.md": b"\x00\x01"})
     os.mkfifo(disk.work / ".roo" / "rules" / "pipe.md")

@@ -37,7 +37,7 @@ def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
     assert load_settings(tmp_path).mode == "ask"
 
 
-@pytest.mark.requirement("config:damaged")
+@pytest.mark.contract("cli:config")
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -26,7 +26,7 @@ def found(disk: Disk, mode: str = "code") -> dict[str, str]:
     }
 
 
-@pytest.mark.requirement("skills:index")
+@pytest.mark.contract("skills:priority")
 def test_skills_are_found_in_all_places(disk: Disk) -> None:
     disk.write(
         {
@@ -56,7 +56,7 @@ def test_skills_are_found_in_all_places(disk: Disk) -> None:
     assert customizations.warnings == ()
 
 
-@pytest.mark.requirement("skills:priority")
+@pytest.mark.contract("skills:priority")
 def test_the_nearest_skill_of_a_name_counts(disk: Disk) -> None:
     places = [
         ".roo/skills-code",
@@ -76,7 +76,7 @@ def test_the_nearest_skill_of_a_name_counts(disk: Disk) -> None:
         disk.path(f"{place}/x/SKILL.md").unlink()
 
 
-@pytest.mark.requirement("skills:modes")
+@pytest.mark.contract("skills:priority")
 def test_a_skill_for_some_modes_is_seen_in_these_alone(disk: Disk) -> None:
     disk.write(
         {
@@ -125,7 +125,7 @@ def test_linked_skills_stay_inside_the_project(disk: Disk, tmp_path: Path) -> No
     assert set(found(disk)) == {"in"}
 
 
-@pytest.mark.requirement("skills:text")
+@pytest.mark.contract("skills:priority")
 def test_the_text_of_a_skill_is_read_when_it_is_asked_for(disk: Disk, tmp_path: Path) -> None:
     disk.write({".roo/skills/a/SKILL.md": skill("a")})
     customizations = disk.load_customizations()

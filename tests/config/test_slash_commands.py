@@ -13,7 +13,7 @@ def disk(tmp_path: Path) -> Disk:
     return Disk(tmp_path)
 
 
-@pytest.mark.requirement("modes:commands")
+@pytest.mark.contract("modes:fields")
 def test_commands_have_front_matter_and_text(disk: Disk) -> None:
     disk.write(
         {

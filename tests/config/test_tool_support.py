@@ -18,7 +18,7 @@ def at(port: int, model: str) -> ScriptedProvider:
     return provider
 
 
-@pytest.mark.requirement("protocol:tools-refused")
+@pytest.mark.contract("protocol:change")
 def test_a_refusal_counts_for_its_model_at_its_address_until_it_is_forgotten(
     tmp_path: Path,
 ) -> None:

@@ -18,13 +18,13 @@ from joey.errors import ConfigError
 WANTED = {"mcp:a": b"one", "mcp:b": b"two"}
 
 
-@pytest.mark.requirement("trust:default")
+@pytest.mark.contract("trust:bytes")
 def test_nothing_is_trusted_before_it_is_granted(tmp_path: Path) -> None:
     assert TrustStore(tmp_path).check(tmp_path, WANTED) == Untrusted(new_names=("mcp:a", "mcp:b"))
     assert TrustStore(tmp_path).check(tmp_path, {}) == Trusted()
 
 
-@pytest.mark.requirement("trust:any-change")
+@pytest.mark.contract("trust:bytes")
 def test_trust_holds_for_the_same_bytes_and_no_others(tmp_path: Path) -> None:
     trust = TrustStore(tmp_path)
     trust.grant(tmp_path, WANTED)
@@ -47,7 +47,7 @@ def test_any_other_byte_anywhere_is_not_trusted(
     assert trust.check(home, {**wanted, name: content}) == Untrusted(changed_names=(name,))
 
 
-@pytest.mark.requirement("trust:path")
+@pytest.mark.contract("trust:bytes")
 def test_trust_belongs_to_the_real_path_of_the_directory(tmp_path: Path) -> None:
     real, other = tmp_path / "real", tmp_path / "other"
     real.mkdir()
@@ -71,7 +71,7 @@ def test_a_new_grant_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.requirement("trust:revoke")
+@pytest.mark.contract("trust:bytes")
 def test_trust_can_be_taken_back_without_touching_other_directories(tmp_path: Path) -> None:
     trust, other = TrustStore(tmp_path), tmp_path / "other"
     other.mkdir()
@@ -83,7 +83,7 @@ def test_trust_can_be_taken_back_without_touching_other_directories(tmp_path: Pa
     assert trust.check(other, WANTED) == Trusted()
 
 
-@pytest.mark.requirement("trust:private")
+@pytest.mark.contract("trust:bytes")
 def test_the_file_is_private_and_holds_no_content(tmp_path: Path) -> None:
     TrustStore(tmp_path).grant(tmp_path, {"mcp:a": b"password"})
     file = tmp_path / "trust.json"
@@ -92,7 +92,7 @@ def test_the_file_is_private_and_holds_no_content(tmp_path: Path) -> None:
     assert list(json.loads(file.read_text())["workspaces"]) == [str(tmp_path.resolve())]
 
 
-@pytest.mark.requirement("trust:broken")
+@pytest.mark.contract("trust:bytes")
 @pytest.mark.parametrize("text", ["{", "[]", '{"workspaces": {"x": {"y": 3}}}'])
 def test_a_file_that_cannot_be_understood_is_an_error_and_no_trust(
     tmp_path: Path, text: str

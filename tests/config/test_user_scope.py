@@ -37,7 +37,7 @@ def workspace(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.requirement("config:user-scope")
+@pytest.mark.contract("models:keys")
 def test_files_of_the_workspace_change_neither_address_nor_key_nor_permission(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

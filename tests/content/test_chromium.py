@@ -67,7 +67,7 @@ async def browser() -> AsyncIterator[Chromium]:
 
 
 @needs_chromium
-@pytest.mark.requirement("tool:browser_action:success:steps")
+@pytest.mark.contract("tool:browser_action:success:steps")
 async def test_a_page_is_opened_clicked_typed_into_and_scrolled(
     tmp_path: Path, site: str, browser: Chromium
 ) -> None:
@@ -95,7 +95,7 @@ async def test_a_page_is_opened_clicked_typed_into_and_scrolled(
 
 
 @needs_chromium
-@pytest.mark.requirement("tool:browser_action:failure:unreachable")
+@pytest.mark.contract("tool:browser_action:failure:unreachable")
 async def test_an_address_that_nobody_serves_is_a_clear_failure(
     tmp_path: Path, browser: Chromium
 ) -> None:
@@ -133,7 +133,7 @@ async def test_nothing_is_left_running_after_the_browser_was_closed(
     assert alive == []
 
 
-@pytest.mark.requirement("tool:browser_action:approval")
+@pytest.mark.contract("tool:browser_action:approval")
 async def test_only_opening_a_page_is_asked(tmp_path: Path) -> None:
     ctx = make_context(tmp_path, capabilities=Capabilities(browser=Nothing()))
     tool = BrowserAction()
@@ -179,7 +179,7 @@ async def test_a_step_that_makes_no_sense_is_refused_with_the_reason(
         await use(ctx, **arguments)
 
 
-@pytest.mark.requirement("tool:browser_action:failure:bad-point")
+@pytest.mark.contract("tool:browser_action:failure:bad-point")
 @pytest.mark.parametrize("coordinate", ["here", "1;2", "1,2@x", "1,2,3"])
 async def test_a_point_that_is_none_is_refused(tmp_path: Path, coordinate: str) -> None:
     ctx = make_context(tmp_path, capabilities=Capabilities(browser=Opened()))
@@ -187,7 +187,7 @@ async def test_a_point_that_is_none_is_refused(tmp_path: Path, coordinate: str) 
         await use(ctx, action="click", coordinate=coordinate)
 
 
-@pytest.mark.requirement("tool:browser_action:failure:screenshot")
+@pytest.mark.contract("tool:browser_action:failure:screenshot")
 @pytest.mark.parametrize("path", ["../out.png", "/tmp/out.png", "notes.txt"])
 async def test_a_screenshot_stays_in_the_workspace_and_is_an_image(
     tmp_path: Path, path: str
@@ -214,7 +214,7 @@ async def test_a_task_opens_a_page_once_the_user_agrees(
     assert "[warning] hello" in str(task.messages)
 
 
-@pytest.mark.requirement("tool:browser_action:schema:offered")
+@pytest.mark.contract("tool:browser_action:schema:offered")
 def test_it_is_offered_where_there_is_a_browser_and_it_is_not_switched_off() -> None:
     registry = Registry(build_default_tools())
 
@@ -227,7 +227,7 @@ def test_it_is_offered_where_there_is_a_browser_and_it_is_not_switched_off() -> 
     assert not offered(Settings(browser_tool_enabled=False), Capabilities(browser=Nothing()))
 
 
-@pytest.mark.requirement("tool:browser_action:xml")
+@pytest.mark.contract("tool:browser_action:xml")
 def test_a_step_is_understood_in_xml_too() -> None:
     call = only_call(
         "<browser_action>\n<action>click</action>\n<coordinate>1,2@9x6</coordinate>\n"

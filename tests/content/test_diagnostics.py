@@ -23,7 +23,7 @@ async def problems_of(root: Path, name: str, text: str, **settings: Any) -> list
     return list(await checker.check_files([files.resolve(name)]))
 
 
-@pytest.mark.requirement("problems:by-language")
+@pytest.mark.contract("edits:problems")
 @pytest.mark.parametrize(
     ("name", "text", "line", "message"),
     [
@@ -51,7 +51,7 @@ async def test_a_file_in_order_has_none(tmp_path: Path, name: str, text: str) ->
     assert await problems_of(tmp_path, name, text) == []
 
 
-@pytest.mark.requirement("problems:configured")
+@pytest.mark.contract("edits:problems")
 async def test_a_checker_that_the_user_names_is_asked(tmp_path: Path) -> None:
     checker = tmp_path / "check.sh"
     checker.write_text('#!/bin/sh\necho "$1:7: error: too many words [words]"\n')

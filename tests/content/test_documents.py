@@ -55,7 +55,7 @@ def test_documents_are_known_by_their_names(tmp_path: Path) -> None:
 # What is in them
 
 
-@pytest.mark.requirement("read:documents:text")
+@pytest.mark.contract("read:documents")
 async def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     data = pdf("first page\nits second line", "", "last page", packed=True)
     assert await text(tmp_path, "a.pdf", data) == (
@@ -68,7 +68,7 @@ async def test_a_pdf_that_anybody_may_open_is_read_though_it_is_encrypted(tmp_pa
     assert "secret words" in await text(tmp_path, "a.pdf", locked_pdf(""))
 
 
-@pytest.mark.requirement("read:documents:text")
+@pytest.mark.contract("read:documents")
 async def test_a_docx_is_a_line_for_each_paragraph_and_row(tmp_path: Path) -> None:
     cells = "".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in ("name", "size & more", ""))
     nested = f"<w:tc><w:tbl><w:tr><w:tc>{paragraph('in')}</w:tc></w:tr></w:tbl></w:tc>"
@@ -85,7 +85,7 @@ async def test_a_docx_is_a_line_for_each_paragraph_and_row(tmp_path: Path) -> No
     )
 
 
-@pytest.mark.requirement("read:documents:text")
+@pytest.mark.contract("read:documents")
 async def test_an_xlsx_is_read_sheet_by_sheet(tmp_path: Path) -> None:
     rows = (
         '<sheetData><row r="1"><c r="A1" t="s"><v>1</v></c><c r="C1" t="inlineStr"><is><t>in</t>'
@@ -119,7 +119,7 @@ async def test_an_xlsx_is_read_sheet_by_sheet(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.requirement("read:documents:text")
+@pytest.mark.contract("read:documents")
 async def test_old_and_open_spreadsheets_are_read_as_well(tmp_path: Path) -> None:
     expected = "--- Sheet: Old ---\nname\t2.5\n2023-03-15\tTRUE\n"
     assert await text(tmp_path, "a.xls", xls()) == expected
@@ -141,7 +141,7 @@ async def test_formulas_links_and_errors_outside_of_all_values_are_shown(tmp_pat
     )
 
 
-@pytest.mark.requirement("read:hostile:zip-bomb")
+@pytest.mark.contract("read:hostile")
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -195,7 +195,7 @@ async def test_the_rows_of_an_endless_sheet_end(tmp_path: Path) -> None:
     assert read == "--- Sheet: S ---\n49999\n50000\n[The rows after 50000 are left out.]\n"
 
 
-@pytest.mark.requirement("read:documents:text")
+@pytest.mark.contract("read:documents")
 async def test_a_notebook_is_its_cells_and_what_they_printed(tmp_path: Path) -> None:
     cells: list[dict[str, Any]] = [
         {"cell_type": "markdown", "source": ["# Title\n", "words"]},
@@ -223,7 +223,7 @@ async def test_a_notebook_is_its_cells_and_what_they_printed(tmp_path: Path) -> 
 # What is wrong with them
 
 
-@pytest.mark.requirement("read:documents:locked")
+@pytest.mark.contract("read:documents")
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -236,7 +236,7 @@ async def test_a_document_with_a_password_says_so(tmp_path: Path, name: str, dat
     assert "encrypted" in await refusal(tmp_path, name, data)
 
 
-@pytest.mark.requirement("read:documents:damaged")
+@pytest.mark.contract("read:documents")
 @pytest.mark.parametrize(
     ("name", "data"),
     [
@@ -260,7 +260,7 @@ async def test_a_damaged_document_says_so(tmp_path: Path, name: str, data: bytes
     assert any(word in message for word in ("damaged", "no notebook", "too deeply nested"))
 
 
-@pytest.mark.requirement("read:hostile:zip-bomb")
+@pytest.mark.contract("read:hostile")
 async def test_an_archive_that_unpacks_without_end_is_not_unpacked(tmp_path: Path) -> None:
     assert len(bomb()) < 200_000
     assert "unpacks to more than 100 MB" in await refusal(tmp_path, "a.docx", bomb())
@@ -269,7 +269,7 @@ async def test_an_archive_that_unpacks_without_end_is_not_unpacked(tmp_path: Pat
     assert "unpacks to more than 100 MB" in await refusal(tmp_path, "a.xlsx", sheets)
 
 
-@pytest.mark.requirement("read:hostile:zip-bomb")
+@pytest.mark.contract("read:hostile")
 async def test_what_an_archive_says_about_its_size_is_not_believed(tmp_path: Path) -> None:
     data = bytearray(bomb())
     directory = data.rindex(b"PK\x01\x02")
@@ -279,7 +279,7 @@ async def test_what_an_archive_says_about_its_size_is_not_believed(tmp_path: Pat
     assert "damaged" in message or "unpacks to more" in message
 
 
-@pytest.mark.requirement("read:hostile:xml-bomb")
+@pytest.mark.contract("read:hostile")
 @pytest.mark.parametrize(
     "before",
     [
@@ -293,7 +293,7 @@ async def test_a_document_with_entities_of_its_own_is_refused(tmp_path: Path, be
     assert "declares types or entities" in await refusal(tmp_path, "a.docx", data)
 
 
-@pytest.mark.requirement("read:hostile:pdf-bomb")
+@pytest.mark.contract("read:hostile")
 async def test_a_page_that_unpacks_without_end_does_not_fill_the_memory(tmp_path: Path) -> None:
     data = pdf("PLACE", "fine", packed=False)
     page = stream(b"BT (PLACE) Tj ET" + b" " * 100_000_000, packed=True)
@@ -304,7 +304,7 @@ async def test_a_page_that_unpacks_without_end_does_not_fill_the_memory(tmp_path
     assert read.endswith("--- Page 2 ---\nfine\n")
 
 
-@pytest.mark.requirement("read:documents:limits")
+@pytest.mark.contract("read:documents")
 async def test_a_cell_without_end_is_cut(tmp_path: Path) -> None:
     cells = f"<c t='str'><v>{'9' * 60_000_000}</v></c><c><v>2</v></c>"
     data = xlsx({"One": f"<sheetData><row>{cells}</row></sheetData>"})
@@ -313,7 +313,7 @@ async def test_a_cell_without_end_is_cut(tmp_path: Path) -> None:
     assert read.endswith("\t2\n")
 
 
-@pytest.mark.requirement("read:documents:limits")
+@pytest.mark.contract("read:documents")
 async def test_a_text_without_end_is_cut(tmp_path: Path) -> None:
     data = docx(paragraph("some words of a long document " * 100) * 2_000)
     read = await text(tmp_path, "a.docx", data)
@@ -321,7 +321,7 @@ async def test_a_text_without_end_is_cut(tmp_path: Path) -> None:
     assert read.endswith("[The rest is left out: there are more than 4 MB.]\n")
 
 
-@pytest.mark.requirement("read:documents:limits")
+@pytest.mark.contract("read:documents")
 async def test_a_document_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "a.pdf").open("wb") as file:
         file.truncate(2 * 2**30)
@@ -345,7 +345,7 @@ WORD_PARTS = (
 CELL_PARTS = ("<v>1</v>", "<v>-7e999</v>", "<f>A1</f>", "<is><t>é</t></is>", "<w:tr>", "</w:tr>")
 
 
-@pytest.mark.requirement("read:documents:damaged")
+@pytest.mark.contract("read:documents")
 @given(st.lists(st.sampled_from((*SHEET_PARTS, *WORD_PARTS, *CELL_PARTS)), max_size=12))
 def test_whatever_is_in_a_document_gives_text_or_a_reason(parts: list[str]) -> None:
     inside = "".join(parts)
@@ -372,7 +372,7 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.requirement("read:documents:damaged")
+@pytest.mark.contract("read:documents")
 @given(json_values)
 def test_whatever_is_in_a_notebook_gives_text_or_a_reason(value: Any) -> None:
     try:

@@ -26,7 +26,7 @@ def harness(tmp_path: Path) -> IndexHarness:
 # Finding
 
 
-@pytest.mark.requirement("index:words")
+@pytest.mark.contract("index:search")
 @pytest.mark.parametrize(
     "query",
     ["where are expired sessions removed", "expireSession", "session expiry", "EXPIRED SESSION"],
@@ -43,7 +43,7 @@ async def test_code_is_found_by_text_names_and_parts_of_names(
     assert {*found} <= {"src/a.py", "src/b.ts"}
 
 
-@pytest.mark.requirement("index:ranking")
+@pytest.mark.contract("index:search")
 async def test_a_definition_and_a_path_count_more_than_a_mention(harness: IndexHarness) -> None:
     filler = "".join(f"    step_{number}()\n" for number in range(20))
     harness.write("use.py", f"def work():\n{filler}    parse_invoice()\n")
@@ -90,7 +90,7 @@ async def test_no_query_is_a_syntax_error(harness: IndexHarness, query: str) -> 
 # What is never found
 
 
-@pytest.mark.requirement("index:ignored")
+@pytest.mark.contract("index:hidden")
 async def test_ignored_hidden_binary_large_and_linked_files_are_not_found(
     harness: IndexHarness, tmp_path: Path
 ) -> None:
@@ -108,7 +108,7 @@ async def test_ignored_hidden_binary_large_and_linked_files_are_not_found(
         assert await paths(index, "needle") == ["shown.py"]
 
 
-@pytest.mark.requirement("index:ignored")
+@pytest.mark.contract("index:hidden")
 @pytest.mark.parametrize("settling", [0, 10**12])
 async def test_what_is_hidden_after_it_was_indexed_is_not_found_any_more(
     harness: IndexHarness, settling: int, monkeypatch: pytest.MonkeyPatch
@@ -125,7 +125,7 @@ async def test_what_is_hidden_after_it_was_indexed_is_not_found_any_more(
         assert await paths(index, "needle") == []
 
 
-@pytest.mark.requirement("index:ignored")
+@pytest.mark.contract("index:hidden")
 async def test_a_directory_that_became_a_link_to_the_outside_shows_nothing(
     harness: IndexHarness, tmp_path: Path
 ) -> None:
@@ -145,7 +145,7 @@ async def test_files_that_begin_with_a_mark_are_found(harness: IndexHarness, enc
     assert (hit.path, hit.text) == ("a.sql", "needle = 'ä'")
 
 
-@pytest.mark.requirement("index:ignored")
+@pytest.mark.contract("index:hidden")
 async def test_a_directory_that_becomes_a_link_while_files_are_read_in_is_not_followed(
     harness: IndexHarness, tmp_path: Path
 ) -> None:
@@ -164,7 +164,7 @@ async def test_a_directory_that_becomes_a_link_while_files_are_read_in_is_not_fo
 # Edits
 
 
-@pytest.mark.requirement("index:edits")
+@pytest.mark.contract("index:search")
 async def test_edits_are_found_at_once(harness: IndexHarness) -> None:
     file = harness.write("a.py", "before = 1\n")
     harness.write("b.py", "other = 1\n")
@@ -180,7 +180,7 @@ async def test_edits_are_found_at_once(harness: IndexHarness) -> None:
         assert await paths(index, "after3") == []
 
 
-@pytest.mark.requirement("index:edits")
+@pytest.mark.contract("index:search")
 async def test_a_change_that_leaves_time_and_size_alone_is_noticed(harness: IndexHarness) -> None:
     file = harness.write("a.py", "aaaaaa = 1\n")
     os.utime(file, ns=(10**18, 10**18))
@@ -192,7 +192,7 @@ async def test_a_change_that_leaves_time_and_size_alone_is_noticed(harness: Inde
         assert await paths(index, "bbbbbb") == ["a.py"]
 
 
-@pytest.mark.requirement("index:edits")
+@pytest.mark.contract("index:search")
 async def test_many_changes_are_left_to_the_background_and_the_answer_says_so(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,7 +208,7 @@ async def test_many_changes_are_left_to_the_background_and_the_answer_says_so(
         assert len((await whole_answer(index, "needle")).hits) == 9
 
 
-@pytest.mark.requirement("index:edits")
+@pytest.mark.contract("index:search")
 async def test_a_new_process_takes_in_what_changed_meanwhile(harness: IndexHarness) -> None:
     harness.write("a.py", "before = 1\n")
     async with harness.index() as index:
@@ -222,8 +222,7 @@ async def test_a_new_process_takes_in_what_changed_meanwhile(harness: IndexHarne
 # Filling, sharing, closing
 
 
-@pytest.mark.requirement("tool:codebase_search:failure:not-ready")
-@pytest.mark.requirement("index:progress")
+@pytest.mark.contract("tool:codebase_search:failure:not-ready", "index:search")
 async def test_while_it_is_filled_a_search_says_how_far_it_is(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,7 +255,7 @@ async def test_while_it_is_filled_a_search_says_how_far_it_is(
         await index.close()
 
 
-@pytest.mark.requirement("index:progress")
+@pytest.mark.contract("index:search")
 async def test_the_index_is_begun_by_itself_when_nobody_asks(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +274,7 @@ async def test_the_index_is_begun_by_itself_when_nobody_asks(
     await index.close()
 
 
-@pytest.mark.requirement("index:shared")
+@pytest.mark.contract("index:search")
 async def test_tasks_of_a_workspace_share_one_index_until_the_last_is_closed(
     harness: IndexHarness,
 ) -> None:
@@ -321,7 +320,7 @@ async def test_closing_stops_what_is_under_way(harness: IndexHarness) -> None:
         await index.search("needle", None, 10)
 
 
-@pytest.mark.requirement("index:ephemeral")
+@pytest.mark.contract("index:hidden")
 async def test_an_index_that_is_not_to_be_kept_leaves_nothing(
     harness: IndexHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,7 +340,7 @@ async def test_an_index_that_is_not_to_be_kept_leaves_nothing(
     assert not harness.home.exists()
 
 
-@pytest.mark.requirement("index:private")
+@pytest.mark.contract("index:hidden")
 async def test_only_the_owner_may_read_the_index(harness: IndexHarness) -> None:
     harness.write("a.py", "needle = 1\n")
     async with harness.index() as index:
@@ -356,7 +355,7 @@ async def test_only_the_owner_may_read_the_index(harness: IndexHarness) -> None:
     assert {*modes.values()} == {0o600}
 
 
-@pytest.mark.requirement("index:rebuilt")
+@pytest.mark.contract("index:search")
 @pytest.mark.parametrize("damage", ["rubbish", "torn", "other layout"])
 async def test_a_damaged_index_is_made_anew(harness: IndexHarness, damage: str) -> None:
     harness.write("a.py", "needle = 1\n" * 500)
@@ -381,7 +380,7 @@ async def test_a_damaged_index_is_made_anew(harness: IndexHarness, damage: str) 
         assert {*found} == {"a.py"}
 
 
-@pytest.mark.requirement("index:processes")
+@pytest.mark.contract("index:search")
 async def test_while_another_process_fills_it_a_search_tells_its_progress(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,7 +395,7 @@ async def test_while_another_process_fills_it_a_search_tells_its_progress(
         assert await paths(index, "needle") == ["a.py"]
 
 
-@pytest.mark.requirement("index:processes")
+@pytest.mark.contract("index:search")
 async def test_while_another_process_reads_changes_in_the_rest_is_found(
     harness: IndexHarness,
 ) -> None:
@@ -411,7 +410,7 @@ async def test_while_another_process_reads_changes_in_the_rest_is_found(
         assert {*(await paths(index, "needle"))} == {"a.py", "b.py"}
 
 
-@pytest.mark.requirement("index:processes")
+@pytest.mark.contract("index:search")
 async def test_two_at_once_agree(harness: IndexHarness) -> None:
     for number in range(40):
         harness.write(f"f{number}.py", f"needle{number} = 1\n")
@@ -423,7 +422,7 @@ async def test_two_at_once_agree(harness: IndexHarness) -> None:
         assert await paths(other, "changed") == ["f7.py"]
 
 
-@pytest.mark.requirement("tool:codebase_search:failure:broken")
+@pytest.mark.contract("tool:codebase_search:failure:broken")
 async def test_a_home_that_cannot_be_written_is_a_problem_that_is_reported(
     harness: IndexHarness,
 ) -> None:
@@ -434,7 +433,7 @@ async def test_a_home_that_cannot_be_written_is_a_problem_that_is_reported(
         assert "cannot be used" in index.state.error
 
 
-@pytest.mark.requirement("index:progress")
+@pytest.mark.contract("index:search")
 async def test_an_sqlite_without_full_text_is_a_problem_that_is_reported(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ DONE = "<attempt_completion>\n<result>ok</result>\n</attempt_completion>"
 SEARCH = call("codebase_search", {"query": "login check", "path": "src"})
 
 
-@pytest.mark.requirement("tool:codebase_search:success:in-a-task")
+@pytest.mark.contract("tool:codebase_search:success:in-a-task")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_a_task_searches_the_index(tmp_path: Path, protocol: ToolProtocol) -> None:
     work = tmp_path / "work"
@@ -74,7 +74,7 @@ async def test_a_task_searches_the_index(tmp_path: Path, protocol: ToolProtocol)
     assert [entry.name for entry in (tmp_path / "home" / "index").iterdir()]
 
 
-@pytest.mark.requirement("index:meaning-fallback")
+@pytest.mark.contract("index:search")
 async def test_an_embedding_profile_that_does_not_exist_is_reported_and_the_text_is_searched(
     tmp_path: Path,
 ) -> None:
@@ -106,7 +106,7 @@ async def test_an_embedding_profile_that_does_not_exist_is_reported_and_the_text
     assert "There is no profile 'vectors'" in request
 
 
-@pytest.mark.requirement("index:shared")
+@pytest.mark.contract("index:search")
 async def test_a_task_that_cannot_be_opened_lets_go_of_the_index(tmp_path: Path) -> None:
     harness = EngineHarness(tmp_path)
     files, indexes = LocalFiles(harness.root), WorkspaceIndexPool(tmp_path / "home")

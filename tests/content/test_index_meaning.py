@@ -65,7 +65,7 @@ async def informed(harness: IndexHarness, embedder: Concepts, query: str) -> lis
         return [hit.path for hit in (await whole_answer(index, query)).hits]
 
 
-@pytest.mark.requirement("index:meaning")
+@pytest.mark.contract("index:search")
 async def test_code_is_found_by_what_it_means(harness: IndexHarness) -> None:
     embedder = Concepts()
     assert (await informed(harness, embedder, "authenticate login"))[0] == "a.py"
@@ -74,7 +74,7 @@ async def test_code_is_found_by_what_it_means(harness: IndexHarness) -> None:
         assert await paths(text_index, "authenticate login") == []
 
 
-@pytest.mark.requirement("index:meaning")
+@pytest.mark.contract("index:search")
 async def test_while_vectors_are_made_the_text_is_searched_and_the_answer_says_so(
     harness: IndexHarness,
 ) -> None:
@@ -88,7 +88,7 @@ async def test_while_vectors_are_made_the_text_is_searched_and_the_answer_says_s
         assert (await whole_answer(index, "canvas")).hits[0].path == "b.py"
 
 
-@pytest.mark.requirement("index:meaning-edits")
+@pytest.mark.contract("index:search")
 async def test_only_what_changed_is_sent_again(harness: IndexHarness) -> None:
     embedder = Concepts()
     await informed(harness, embedder, "paint")
@@ -100,7 +100,7 @@ async def test_only_what_changed_is_sent_again(harness: IndexHarness) -> None:
     ]
 
 
-@pytest.mark.requirement("index:meaning-edits")
+@pytest.mark.contract("index:search")
 @pytest.mark.parametrize("other", [Concepts("another"), Concepts(dimension=16)])
 async def test_another_model_makes_all_vectors_anew(harness: IndexHarness, other: Concepts) -> None:
     await informed(harness, Concepts(), "paint")
@@ -108,7 +108,7 @@ async def test_another_model_makes_all_vectors_anew(harness: IndexHarness, other
     assert sum("\n" in text for text in other.seen) == 3
 
 
-@pytest.mark.requirement("index:meaning-fallback")
+@pytest.mark.contract("index:search")
 @pytest.mark.parametrize(
     "error",
     [
@@ -129,7 +129,7 @@ async def test_when_the_model_does_not_answer_the_text_is_searched_and_it_is_sai
         assert (await whole_answer(index, "canvas")).hits[0].path == "b.py"
 
 
-@pytest.mark.requirement("index:meaning-fallback")
+@pytest.mark.contract("index:search")
 async def test_why_meanings_stay_unknown_is_said(harness: IndexHarness) -> None:
     embedder = Concepts()
     embedder.refusal = ProviderError(
@@ -144,7 +144,7 @@ async def test_why_meanings_stay_unknown_is_said(harness: IndexHarness) -> None:
         assert (await whole_answer(index, "canvas")).hits[0].path == "b.py"
 
 
-@pytest.mark.requirement("index:meaning")
+@pytest.mark.contract("index:search")
 async def test_no_text_is_sent_that_has_more_tokens_than_models_take(harness: IndexHarness) -> None:
     harness.write("d.py", ("漢" * 450 + "\n") * 40)
     embedder = Concepts()
@@ -152,7 +152,7 @@ async def test_no_text_is_sent_that_has_more_tokens_than_models_take(harness: In
     assert max(len(text.encode()) for text in embedder.seen) <= 8_000
 
 
-@pytest.mark.requirement("index:meaning-fallback")
+@pytest.mark.contract("index:search")
 async def test_a_model_that_keeps_silent_is_not_waited_for_long(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +169,7 @@ async def test_a_model_that_keeps_silent_is_not_waited_for_long(
         assert "no answer within 0.01 seconds" in found.note
 
 
-@pytest.mark.requirement("index:meaning-fallback")
+@pytest.mark.contract("index:search")
 @pytest.mark.parametrize("vectors", [[], [[]], [[1.0], [2.0]]])
 async def test_an_answer_without_the_vectors_that_were_asked_for_is_an_error(
     harness: IndexHarness, vectors: list[list[float]]
@@ -182,7 +182,7 @@ async def test_an_answer_without_the_vectors_that_were_asked_for_is_an_error(
         assert "gave no vector" in (await answer(index, "brush")).note
 
 
-@pytest.mark.requirement("index:ignored")
+@pytest.mark.contract("index:hidden")
 async def test_nothing_that_is_hidden_is_sent_to_the_model(
     harness: IndexHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +198,7 @@ async def test_nothing_that_is_hidden_is_sent_to_the_model(
     assert not any("hunter2" in text for text in embedder.seen)
 
 
-@pytest.mark.requirement("index:processes")
+@pytest.mark.contract("index:search")
 async def test_two_processes_do_not_ask_for_the_same_vectors(harness: IndexHarness) -> None:
     harness.index_directory.create()
     embedder = Concepts()

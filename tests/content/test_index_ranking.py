@@ -19,7 +19,7 @@ def found(path: str, start: int, end: int, score: float = 1.0) -> FoundPassage:
     return FoundPassage(path, start, end, text, score)
 
 
-@pytest.mark.requirement("index:ranking")
+@pytest.mark.contract("index:search")
 @pytest.mark.parametrize(
     ("first", "second"), [((1, 40), (36, 80)), ((36, 80), (1, 40)), ((1, 40), (10, 20))]
 )
@@ -48,7 +48,7 @@ def test_long_lines_do_not_make_a_hit_that_nobody_wants_to_read() -> None:
     assert max(len(hit.text) for hit in merge_hits(long, 10)) <= MAX_HIT_CHARS
 
 
-@pytest.mark.requirement("index:ranking")
+@pytest.mark.contract("index:search")
 def test_no_file_fills_the_list() -> None:
     many = [found("a", start, start + 5) for start in range(1, 1000, 50)]
     hits = merge_hits([*many, found("b", 1, 5, 0.5)], 10)
@@ -60,7 +60,7 @@ def test_the_list_is_as_long_as_wanted_and_what_hardly_fits_is_left_out() -> Non
     assert merge_hits([found("a", 1, 5, MIN_SCORE / 2)], 7) == []
 
 
-@pytest.mark.requirement("index:meaning")
+@pytest.mark.contract("index:search")
 def test_meaning_and_text_count_together() -> None:
     text_matches = [PassageMatch(1, 1.0), PassageMatch(2, 0.6), PassageMatch(3, 0.5)]
     matches = combine_scores(text_matches, {1: 0.1, 2: 0.8, 4: 0.8})

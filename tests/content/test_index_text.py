@@ -27,7 +27,7 @@ def method(name: str, lines: int) -> str:
     return "\n".join([f"    def {name}(self):", *["        work()"] * lines])
 
 
-@pytest.mark.requirement("index:passages")
+@pytest.mark.contract("index:search")
 def test_passages_end_where_a_definition_begins() -> None:
     text = "class A:\n" + "\n\n".join(method(f"m{number}", 18) for number in range(9))
     cut = split_passages("a.py", text)
@@ -35,7 +35,7 @@ def test_passages_end_where_a_definition_begins() -> None:
     assert all(passage.text.lstrip().startswith(("def m", "class A")) for passage in cut)
 
 
-@pytest.mark.requirement("index:passages")
+@pytest.mark.contract("index:search")
 def test_decorators_and_comments_stay_with_what_they_are_about() -> None:
     first, second = split_passages(
         "a.py",

@@ -18,7 +18,7 @@ def cosine(left: list[float], right: list[float]) -> float:
     return product / math.hypot(*left) / math.hypot(*right)
 
 
-@pytest.mark.requirement("index:meaning")
+@pytest.mark.contract("index:search")
 def test_those_most_alike_are_among_the_chosen_and_rightly_measured() -> None:
     chance = Random(3)
     wanted = [chance.gauss(0, 1) for _ in range(256)]

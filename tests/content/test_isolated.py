@@ -12,7 +12,7 @@ SLOW = b"<<A " * 100_000
 """Takes the grammar of bash minutes."""
 
 
-@pytest.mark.requirement("read:hostile:apart")
+@pytest.mark.contract("read:hostile")
 async def test_what_takes_too_long_is_stopped() -> None:
     before = set(psutil.Process().children())
     with pytest.raises(ToolError, match=r"longer than 0\.5 s"):
@@ -20,7 +20,7 @@ async def test_what_takes_too_long_is_stopped() -> None:
     assert set(psutil.Process().children()) <= before
 
 
-@pytest.mark.requirement("read:hostile:apart")
+@pytest.mark.contract("read:hostile")
 async def test_a_cancelled_request_leaves_no_process() -> None:
     before = set(psutil.Process().children())
     with pytest.raises(TimeoutError):
@@ -29,7 +29,7 @@ async def test_a_cancelled_request_leaves_no_process() -> None:
     assert set(psutil.Process().children()) <= before
 
 
-@pytest.mark.requirement("read:hostile:apart")
+@pytest.mark.contract("read:hostile")
 async def test_what_fills_the_memory_is_stopped() -> None:
     data = b'{"cells": [' + b"[]," * 20_000_000 + b"0]}"
     with pytest.raises(ToolError, match="more than 1024 MB of memory"):

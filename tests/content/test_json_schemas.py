@@ -42,7 +42,7 @@ TREE = {
 LEAP_YEAR = {"if": {"multipleOf": 4}, "then": {"minimum": 8}, "else": {"type": "string"}}
 
 
-@pytest.mark.requirement("front:json-schema")
+@pytest.mark.contract("cli:json-schema")
 @pytest.mark.parametrize(
     ("document", "value"),
     [
@@ -79,7 +79,7 @@ def test_what_fits_has_no_problems(document: Any, value: Any) -> None:
     assert find_problems(document, value) == []
 
 
-@pytest.mark.requirement("front:json-schema")
+@pytest.mark.contract("cli:json-schema")
 @pytest.mark.parametrize(
     ("document", "value", "expected"),
     [
@@ -117,7 +117,7 @@ def test_problems_are_few_and_short() -> None:
     assert max(map(len, problems)) < 400
 
 
-@pytest.mark.requirement("front:json-schema:keywords")
+@pytest.mark.contract("cli:json-schema")
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
@@ -168,7 +168,7 @@ def nest(times: int, wrap: Callable[[Any], Any]) -> Any:
     return nested
 
 
-@pytest.mark.requirement("front:json-schema:bounded")
+@pytest.mark.contract("cli:json-schema")
 @pytest.mark.parametrize(
     ("document", "value"),
     [

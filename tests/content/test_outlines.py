@@ -20,7 +20,7 @@ from joey.content.outlines import OutlineExtractor
 from joey.errors import ToolError
 from joey.ports.content import Definition
 
-pytestmark = pytest.mark.requirement("tool:list_code_definition_names:success:languages")
+pytestmark = pytest.mark.contract("tool:list_code_definition_names:success:languages")
 
 SOURCES = {
     "a.py": """
@@ -434,7 +434,7 @@ async def test_code_that_is_broken_or_no_text_is_outlined_as_far_as_it_can_be() 
     assert await OutlineExtractor().build_outline("a.py", b"") == ()
 
 
-@pytest.mark.requirement("read:hostile:apart")
+@pytest.mark.contract("read:hostile")
 async def test_code_that_crashes_its_grammar_costs_nothing_but_its_outline() -> None:
     outlines = OutlineExtractor()
     with pytest.raises(ToolError, match="could not be made sense of"):

@@ -21,7 +21,7 @@ def found(text: str) -> list[tuple[MentionKind, str]]:
     return [(each.kind, each.subject) for each in mentions if not each.is_bare_name]
 
 
-@pytest.mark.requirement("mentions:found")
+@pytest.mark.contract("messages:mentions")
 @pytest.mark.parametrize(
     ("text", "mentions"),
     [

@@ -18,7 +18,7 @@ def slugs(*custom: Mode) -> list[str]:
     return [mode.slug for mode in merge_modes(custom)]
 
 
-@pytest.mark.requirement("modes:precedence")
+@pytest.mark.contract("modes:fields")
 def test_a_custom_mode_takes_the_place_of_a_built_in_one_whole() -> None:
     own = Mode(slug="debug", name="Mine", role="You are mine.", source="global")
     modes = merge_modes((own,), {"debug": ModePromptOverride(when_to_use="never")})
@@ -33,7 +33,7 @@ def test_custom_modes_come_last_and_of_one_slug_the_first_counts() -> None:
     assert modes == (*BUILT_IN_MODES, POET, chef)
 
 
-@pytest.mark.requirement("modes:prompts")
+@pytest.mark.contract("modes:fields")
 def test_texts_of_built_in_modes_can_be_replaced_one_by_one() -> None:
     prompts = {
         "ask": ModePromptOverride(role_definition="You know it all.", custom_instructions=""),

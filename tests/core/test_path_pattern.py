@@ -16,7 +16,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.requirement("modes:file-regex")
+@pytest.mark.contract("modes:file-regex")
 @pytest.mark.parametrize(
     ("pattern", "matching", "others"),
     [
@@ -74,7 +74,7 @@ def test_simple_patterns_find_what_pythons_do(pieces: list[str], path: str) -> N
     assert compiled.matches(path) == expected
 
 
-@pytest.mark.requirement("modes:file-regex-bounded")
+@pytest.mark.contract("modes:file-regex")
 @pytest.mark.parametrize(
     "pattern",
     [

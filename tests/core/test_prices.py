@@ -67,7 +67,7 @@ def test_the_cost_that_a_service_states_is_believed() -> None:
     assert ModelInfo(id="m", prices=prices).compute_cost(Usage(input=100, cost=0.5)) == 0.5
 
 
-@pytest.mark.requirement("providers:prices:long-input")
+@pytest.mark.contract("services:prices")
 @pytest.mark.parametrize(
     ("provider", "model", "tokens", "cost"),
     [

@@ -11,7 +11,7 @@ from joey.core.diagnostics import (
 from tests.harness.bounded import run_bounded
 
 
-@pytest.mark.requirement("problems:reports")
+@pytest.mark.contract("edits:problems")
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -43,7 +43,7 @@ def error(line: int, message: str, is_error: bool = True) -> Diagnostic:
     return Diagnostic("a.py", line, "mypy", message, is_error=is_error)
 
 
-@pytest.mark.requirement("problems:only-new-errors")
+@pytest.mark.contract("edits:problems")
 def test_only_errors_that_were_not_there_before_count() -> None:
     before = [error(1, "old"), error(9, "twice")]
     after = [error(5, "old"), error(9, "twice"), error(12, "twice"), error(3, "hm", is_error=False)]

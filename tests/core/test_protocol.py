@@ -19,7 +19,7 @@ def assistant(*ids: str) -> Message:
     return Message(role="assistant", content=(TextBlock("I look."), *calls))
 
 
-@pytest.mark.requirement("protocol:locked-first")
+@pytest.mark.contract("protocol:choice")
 @pytest.mark.parametrize("locked", list(ToolProtocol))
 def test_the_lock_wins_over_history_and_model(locked: ToolProtocol) -> None:
     for detected, native in product(SEEN, (True, False)):
@@ -29,7 +29,7 @@ def test_the_lock_wins_over_history_and_model(locked: ToolProtocol) -> None:
         assert chosen is locked
 
 
-@pytest.mark.requirement("protocol:from-history")
+@pytest.mark.contract("protocol:choice")
 @pytest.mark.parametrize("detected", list(ToolProtocol))
 def test_without_a_lock_the_history_wins_over_the_model(detected: ToolProtocol) -> None:
     for native in (True, False):
@@ -37,14 +37,14 @@ def test_without_a_lock_the_history_wins_over_the_model(detected: ToolProtocol) 
         assert chosen is detected
 
 
-@pytest.mark.requirement("protocol:from-model")
+@pytest.mark.contract("protocol:choice")
 @pytest.mark.parametrize(("native", "protocol"), [(True, NATIVE), (False, XML)])
 def test_without_a_history_the_model_decides(native: bool, protocol: ToolProtocol) -> None:
     chosen = choose_tool_protocol(locked=None, detected=None, model_has_native_tools=native)
     assert chosen is protocol
 
 
-@pytest.mark.requirement("protocol:from-history")
+@pytest.mark.contract("protocol:choice")
 @pytest.mark.parametrize(
     ("history", "protocol"),
     [

@@ -5,7 +5,7 @@ import pytest
 from joey.core.tool_schema import simplify_schema
 
 
-@pytest.mark.requirement("providers:services:schemas")
+@pytest.mark.contract("services:rules")
 def test_a_nullable_property_is_optional_and_has_a_plain_type() -> None:
     strict = {
         "type": "object",

@@ -36,7 +36,7 @@ def check_clean(finished: Finished) -> None:
     assert "Traceback" not in finished.out
 
 
-@pytest.mark.requirement("front:trouble:key-and-model", "providers:errors:no-keys")
+@pytest.mark.contract("cli:errors", "services:errors")
 async def test_a_wrong_key_names_the_variable_and_never_the_key(joey: Joey) -> None:
     async with ModelServer([Turn(fail(401, "invalid x-api-key"))]) as server:
         env = joey.env | {"ANTHROPIC_API_KEY": KEY}
@@ -47,7 +47,7 @@ async def test_a_wrong_key_names_the_variable_and_never_the_key(joey: Joey) -> N
     check_clean(finished)
 
 
-@pytest.mark.requirement("front:trouble:key-and-model")
+@pytest.mark.contract("cli:errors")
 async def test_a_wrong_model_is_named(joey: Joey) -> None:
     async with ModelServer([Turn(fail(404, "model: scripted"))]) as server:
         finished = await joey.run("-p", "hi", *reach(server.url))
@@ -56,7 +56,7 @@ async def test_a_wrong_model_is_named(joey: Joey) -> None:
     check_clean(finished)
 
 
-@pytest.mark.requirement("front:trouble:unreachable")
+@pytest.mark.contract("cli:errors")
 async def test_no_network_says_which_address_and_to_try_again(joey: Joey) -> None:
     joey.settings(requestDelaySeconds=0.01, maxRetries=2)
     finished = await joey.run("-p", "hi", *reach("http://127.0.0.1:9"))
@@ -67,7 +67,7 @@ async def test_no_network_says_which_address_and_to_try_again(joey: Joey) -> Non
     assert "hi" in (task / "ui_messages.json").read_text()
 
 
-@pytest.mark.requirement("config:nothing-set")
+@pytest.mark.contract("models:keys")
 async def test_without_any_model_the_three_ways_to_go_on_are_said(joey: Joey) -> None:
     finished = await joey.run("-p", "hi")
     assert finished.code == 78
@@ -76,7 +76,7 @@ async def test_without_any_model_the_three_ways_to_go_on_are_said(joey: Joey) ->
     check_clean(finished)
 
 
-@pytest.mark.requirement("front:trouble:workspace")
+@pytest.mark.contract("cli:errors")
 @pytest.mark.parametrize("kind", ["missing", "file"])
 async def test_a_workspace_that_is_no_directory_is_refused(joey: Joey, kind: str) -> None:
     target = joey.workspace / "there"
@@ -88,7 +88,7 @@ async def test_a_workspace_that_is_no_directory_is_refused(joey: Joey, kind: str
     check_clean(finished)
 
 
-@pytest.mark.requirement("front:trouble:workspace")
+@pytest.mark.contract("cli:errors")
 def test_a_workspace_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o000)
@@ -113,7 +113,7 @@ def _refusal_code(workspace: Path) -> int:
     return 0
 
 
-@pytest.mark.requirement("store:full-disk")
+@pytest.mark.contract("store:journal")
 @pytest.mark.usefixtures("on_disk")
 async def test_a_full_disk_is_reported_and_what_was_written_stays_whole(joey: Joey) -> None:
     def little_room() -> None:
@@ -139,7 +139,7 @@ async def test_a_full_disk_is_reported_and_what_was_written_stays_whole(joey: Jo
     assert "after all" in again.out
 
 
-@pytest.mark.requirement("config:damaged")
+@pytest.mark.contract("cli:config")
 async def test_corrupt_settings_are_named_with_their_file(joey: Joey) -> None:
     joey.home.mkdir()
     (joey.home / "settings.json").write_text('{"alwaysAllowWrite": tru')
@@ -149,7 +149,7 @@ async def test_corrupt_settings_are_named_with_their_file(joey: Joey) -> None:
     check_clean(finished)
 
 
-@pytest.mark.requirement("store:unreadable")
+@pytest.mark.contract("store:journal")
 async def test_a_corrupt_history_is_named_and_kept(joey: Joey) -> None:
     async with ModelServer([done()]) as server:
         assert (await joey.run("-p", "hi", *reach(server.url))).code == 0
@@ -165,7 +165,7 @@ async def test_a_corrupt_history_is_named_and_kept(joey: Joey) -> None:
     check_clean(finished)
 
 
-@pytest.mark.requirement("front:trouble:unknown-task")
+@pytest.mark.contract("cli:errors")
 async def test_resuming_a_task_that_does_not_exist_says_so(joey: Joey) -> None:
     finished = await joey.run("-p", "hi", "-r", "nope", *reach("http://127.0.0.1:9"))
     assert finished.code == 2
@@ -173,7 +173,7 @@ async def test_resuming_a_task_that_does_not_exist_says_so(joey: Joey) -> None:
     check_clean(finished)
 
 
-@pytest.mark.requirement("front:trouble:huge-prompt")
+@pytest.mark.contract("cli:pipes")
 async def test_a_prompt_of_ten_megabytes_is_refused_with_what_to_do_instead(joey: Joey) -> None:
     async with ModelServer([done()]) as server:
         finished = await joey.run("-p", *reach(server.url), stdin=b"word " * 2_000_000)
@@ -185,7 +185,7 @@ async def test_a_prompt_of_ten_megabytes_is_refused_with_what_to_do_instead(joey
     check_clean(finished)
 
 
-@pytest.mark.requirement("tool:execute_command:success:large-output")
+@pytest.mark.contract("tool:execute_command:success:large-output")
 async def test_a_command_that_prints_100_mb_leaves_memory_small_and_its_output_on_disk(
     joey: Joey,
 ) -> None:
@@ -201,7 +201,7 @@ async def test_a_command_that_prints_100_mb_leaves_memory_small_and_its_output_o
     assert len(tool_result) < 30_000
 
 
-@pytest.mark.requirement("tool:execute_command:success:binary-output")
+@pytest.mark.contract("tool:execute_command:success:binary-output")
 async def test_a_command_that_prints_binary_is_shown_as_text(joey: Joey) -> None:
     noise = "head -c 5000 /dev/urandom; printf '\\033[31mred\\033[0m'"
     async with ModelServer([Turn(call("execute_command", {"command": noise})), done()]) as server:
@@ -212,7 +212,7 @@ async def test_a_command_that_prints_binary_is_shown_as_text(joey: Joey) -> None
     json.loads((task / "ui_messages.json").read_bytes())
 
 
-@pytest.mark.requirement("tool:execute_command:success:group")
+@pytest.mark.contract("tool:execute_command:success:group")
 async def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_up(joey: Joey) -> None:
     joey.settings(commandExecutionTimeout=1)
     stubborn = "trap '' TERM; echo started; while true; do sleep 987.25; done"
@@ -227,7 +227,7 @@ async def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_up(joey
     assert left == []
 
 
-@pytest.mark.requirement("front:trouble:key-and-model")
+@pytest.mark.contract("cli:errors")
 async def test_a_wrong_key_of_a_profile_is_not_blamed_on_the_variable(joey: Joey) -> None:
     async with ModelServer([Turn(fail(401, "invalid x-api-key"))]) as server:
         profile = {"provider": "anthropic", "model": "m", "baseUrl": server.url, "apiKey": KEY}
@@ -241,7 +241,7 @@ async def test_a_wrong_key_of_a_profile_is_not_blamed_on_the_variable(joey: Joey
     assert "ANTHROPIC_API_KEY" not in finished.err
 
 
-@pytest.mark.requirement("front:trouble:key-and-model")
+@pytest.mark.contract("cli:errors")
 async def test_the_variable_that_had_the_wrong_key_is_named(joey: Joey) -> None:
     async with ModelServer([Turn(fail(401, "API key not valid"))]) as server:
         env = joey.env | {"GOOGLE_API_KEY": KEY}

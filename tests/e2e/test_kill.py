@@ -60,7 +60,7 @@ def _completion() -> Call:
     return call("attempt_completion", {"result": "done"})
 
 
-@pytest.mark.requirement("engine:resume:after-kill")
+@pytest.mark.contract("store:journal")
 @pytest.mark.timeout(60 + KILLS * 6)
 @pytest.mark.smoke
 async def test_a_killed_run_loses_nothing_and_can_go_on(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def _turn(request: Request) -> Turn:
 
 
 @pytest.mark.shortened
-@pytest.mark.requirement("engine:tasks:side-by-side")
+@pytest.mark.contract("tasks:isolated")
 @pytest.mark.timeout(180)
 async def test_a_hundred_tasks_complete_side_by_side_without_mixing_a_row(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()

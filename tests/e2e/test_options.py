@@ -26,7 +26,7 @@ def work(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
-@pytest.mark.requirement("engine:resume:same-model")
+@pytest.mark.contract("resume:continues")
 async def test_a_resumed_task_stays_with_its_model_and_its_address(
     tmp_path: Path, work: Path
 ) -> None:

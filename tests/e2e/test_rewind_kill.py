@@ -25,7 +25,7 @@ NOTHING_DONE = ("kept", "torn")
 ONE = {"a": "one\n", "b": "one\n"}
 TWO = {"a": "two\n", "b": "two\n", "c": "two\n"}
 
-pytestmark = [pytest.mark.requirement("rewind:crash"), pytest.mark.usefixtures("on_disk")]
+pytestmark = [pytest.mark.contract("rewind:crash"), pytest.mark.usefixtures("on_disk")]
 
 
 def write(content: str, *names: str) -> Turn:

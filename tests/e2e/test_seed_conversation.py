@@ -82,12 +82,8 @@ def marks(body: dict[str, Any]) -> list[bool]:
     return ["cache_control" in message["content"][-1] for message in users]
 
 
-@pytest.mark.requirement(
-    "engine:loop:seed-000",
-    "engine:loop:whole-history",
-    "providers:anthropic:cache-marks",
-    "history:api:environment-last",
-    "tool:write_to_file:native:alias",
+@pytest.mark.contract(
+    "loop:conversation", "services:anthropic", "history:api", "tool:write_to_file:native:alias"
 )
 async def test_four_requests_carry_the_whole_history_to_anthropic(
     engine: Engine, workspace: Path
@@ -140,7 +136,7 @@ async def test_four_requests_carry_the_whole_history_to_anthropic(
     assert (workspace / "src/server.js").read_text() == SERVER
 
 
-@pytest.mark.requirement("engine:loop:seed-000", "providers:openai:tool-messages")
+@pytest.mark.contract("loop:conversation", "services:openai")
 @pytest.mark.smoke
 async def test_the_same_four_requests_on_the_openai_wire(engine: Engine, workspace: Path) -> None:
     async with ModelServer(native_turns()) as server:
@@ -162,13 +158,7 @@ async def test_the_same_four_requests_on_the_openai_wire(engine: Engine, workspa
     assert [m["tool_call_id"] for m in tools] == list(IDS[:3])
 
 
-@pytest.mark.requirement(
-    "history:api:seed-000",
-    "history:ui:tool-row",
-    "history:ui:ask-or-say",
-    "history:ui:completion-rows",
-    "store:layout",
-)
+@pytest.mark.contract("history:api", "history:ui", "store:layout")
 async def test_the_final_history_has_eight_messages_and_both_files_say_so(
     engine: Engine, workspace: Path
 ) -> None:
@@ -199,7 +189,7 @@ async def test_the_final_history_has_eight_messages_and_both_files_say_so(
     assert [row["text"] for row in ui if row.get("say") == "completion_result"] == [RESULT]
 
 
-@pytest.mark.requirement("engine:usage:adds-up")
+@pytest.mark.contract("loop:conversation")
 async def test_tokens_are_counted_with_their_cache_shares(engine: Engine, workspace: Path) -> None:
     async with ModelServer(native_turns()) as server:
         task = await start(engine, server, workspace, "anthropic")
@@ -212,7 +202,7 @@ async def test_tokens_are_counted_with_their_cache_shares(engine: Engine, worksp
     assert usage.total_cost > 0
 
 
-@pytest.mark.requirement("engine:completion:feedback")
+@pytest.mark.contract("completion:events")
 async def test_feedback_instead_of_a_yes_goes_on_as_the_seed_says(
     engine: Engine, workspace: Path
 ) -> None:
@@ -241,13 +231,8 @@ async def test_feedback_instead_of_a_yes_goes_on_as_the_seed_says(
     }
 
 
-@pytest.mark.requirement(
-    "providers:openai:request",
-    "providers:openai:xml-messages",
-    "history:api:xml-results",
-    "history:api:environment-last",
-    "prompts:first-message",
-    "tool:write_to_file:native:alias",
+@pytest.mark.contract(
+    "services:openai", "history:api", "prompt:sections", "tool:write_to_file:native:alias"
 )
 async def test_the_xml_protocol_sends_exactly_the_shape_of_the_capture(
     engine: Engine, workspace: Path

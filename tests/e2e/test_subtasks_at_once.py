@@ -22,7 +22,7 @@ CHILDREN = 8
 LIMIT = 60.0
 
 
-@pytest.mark.requirement("subtasks:side-by-side")
+@pytest.mark.contract("subtasks:result")
 @pytest.mark.parametrize("worktree", [False, True])
 async def test_the_requests_of_eight_subtasks_are_in_flight_together(
     tmp_path: Path, worktree: bool
@@ -52,7 +52,7 @@ async def test_the_requests_of_eight_subtasks_are_in_flight_together(
             assert len(server.requests) == 2 + CHILDREN
 
 
-@pytest.mark.requirement("worktrees:trust")
+@pytest.mark.contract("worktrees:changes")
 @pytest.mark.parametrize("trusted", [True, False])
 async def test_tools_of_a_project_are_trusted_in_a_worktree_as_they_are_in_the_workspace(
     tmp_path: Path, trusted: bool

@@ -135,7 +135,7 @@ def check_pairs(messages: list[Message]) -> None:
 
 
 @pytest.mark.shortened
-@pytest.mark.requirement("subtasks:crash")
+@pytest.mark.contract("subtasks:crash")
 @pytest.mark.timeout(300)
 async def test_a_tree_survives_the_death_of_its_process_at_every_step(tmp_path: Path) -> None:
     turn = asyncio.Semaphore(AT_ONCE)
@@ -230,7 +230,7 @@ def check_worktrees(directory: Path, root: Path) -> None:
     assert not list(work.glob(".joey-*"))
 
 
-@pytest.mark.requirement("worktrees:crash")
+@pytest.mark.contract("worktrees:changes")
 @pytest.mark.timeout(600)
 async def test_subtasks_in_worktrees_survive_the_death_of_their_process(tmp_path: Path) -> None:
     turn = asyncio.Semaphore(AT_ONCE)

@@ -51,7 +51,7 @@ def code_of(ending: Ending) -> str:
     return ending.code
 
 
-@pytest.mark.requirement("budgets:tokens")
+@pytest.mark.contract("loop:limits")
 async def test_tokens_that_went_to_and_fro_are_limited_over_the_tree(
     engine_harness: EngineHarness,
 ) -> None:
@@ -62,7 +62,7 @@ async def test_tokens_that_went_to_and_fro_are_limited_over_the_tree(
     assert len(scripted.requests) == 3  # fifteen tokens each
 
 
-@pytest.mark.requirement("budgets:calls")
+@pytest.mark.contract("loop:limits")
 async def test_calls_beyond_the_limit_are_refused_before_they_run(
     engine_harness: EngineHarness,
 ) -> None:
@@ -95,7 +95,7 @@ async def test_handing_over_the_result_takes_no_call(engine_harness: EngineHarne
     assert await wait_for_ending(task) == Completed("done")
 
 
-@pytest.mark.requirement("budgets:calls")
+@pytest.mark.contract("loop:limits")
 async def test_calls_of_subtasks_count_and_so_does_the_one_that_made_them(
     engine_harness: EngineHarness,
 ) -> None:
@@ -128,7 +128,7 @@ class SpendingRecorder(ScriptedSubtasks):
         self.spent += 0.1
 
 
-@pytest.mark.requirement("budgets:tree")
+@pytest.mark.contract("loop:limits")
 @settings(max_examples=25, deadline=None)
 @given(
     budget=st.integers(1, 30),
@@ -216,7 +216,7 @@ async def run_and_crash(
 ALONE = {"the whole": [*looking(8), finish("whole")]}
 
 
-@pytest.mark.requirement("budgets:crash")
+@pytest.mark.contract("loop:limits")
 @pytest.mark.parametrize(
     ("limits", "code"),
     [
@@ -236,7 +236,7 @@ async def test_a_run_that_was_interrupted_goes_on_with_what_was_left(
     assert len(scripted.requests) == (3 if code == "calls" else 2)
 
 
-@pytest.mark.requirement("budgets:crash")
+@pytest.mark.contract("loop:limits")
 @pytest.mark.parametrize(
     "limits",
     [
@@ -268,7 +268,7 @@ async def test_a_run_that_was_ended_is_over_and_the_next_has_its_own_limits(
     assert len(scripted.requests) == 6
 
 
-@pytest.mark.requirement("budgets:crash")
+@pytest.mark.contract("loop:limits")
 async def test_limits_that_are_named_anew_count_from_then_on(engine_harness: EngineHarness) -> None:
     dead = await run_and_crash(engine_harness, ALONE, Limits(max_turns=4))
     dead.truncate_journal(dead.id, "toolFinished", 3)
@@ -285,7 +285,7 @@ TREE = {
 }
 
 
-@pytest.mark.requirement("budgets:crash")
+@pytest.mark.contract("loop:limits")
 @pytest.mark.parametrize("limits", [Limits(max_turns=11), Limits(max_cost=110.0)])
 async def test_what_subtasks_used_before_the_death_counts_wherever_they_stood(
     engine_harness: EngineHarness, limits: Limits
@@ -338,7 +338,7 @@ def _replies(journal: Path) -> int:
     return sum(b'"event":"replyReceived"' in line for line in journal.read_bytes().splitlines())
 
 
-@pytest.mark.requirement("budgets:crash")
+@pytest.mark.contract("loop:limits")
 async def test_time_that_was_worked_counts_and_time_that_nobody_worked_does_not(
     engine_harness: EngineHarness,
 ) -> None:

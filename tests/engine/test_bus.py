@@ -28,7 +28,7 @@ async def read(bus: EventBus, since: int | None, count: int) -> list[NumberedEve
             return [await anext(subscription) for _ in range(count)]
 
 
-@pytest.mark.requirement("engine:events:replay")
+@pytest.mark.contract("events:replay")
 async def test_a_subscriber_gets_what_it_missed_and_then_what_comes() -> None:
     bus = bus_of(3)
     with bus.subscribe(1) as subscription:
@@ -49,7 +49,7 @@ async def test_transient_events_repeat_the_number_of_the_last_durable_one() -> N
     assert got == [2, 3]
 
 
-@pytest.mark.requirement("engine:events:replay")
+@pytest.mark.contract("events:replay")
 async def test_a_slow_reader_loses_transient_events_but_no_durable_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

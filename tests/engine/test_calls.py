@@ -24,7 +24,7 @@ from tests.harness.engine.engine_harness import (
 )
 
 
-@pytest.mark.requirement("engine:calls:side-by-side")
+@pytest.mark.contract("loop:calls")
 async def test_neighbouring_reads_run_at_the_same_time(
     engine_harness: EngineHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,7 +47,7 @@ async def test_neighbouring_reads_run_at_the_same_time(
     assert "this is b.txt" in second
 
 
-@pytest.mark.requirement("engine:calls:malformed", "engine:calls:unknown-tool")
+@pytest.mark.contract("calls:incomplete", "loop:calls")
 async def test_calls_beside_a_wrong_one_still_run(engine_harness: EngineHarness) -> None:
     task = await engine_harness.start(
         Turn(
@@ -69,7 +69,7 @@ async def test_calls_beside_a_wrong_one_still_run(engine_harness: EngineHarness)
     assert (engine_harness.root / "b.txt").read_text() == "whole"
 
 
-@pytest.mark.requirement("engine:calls:message-is-no")
+@pytest.mark.contract("loop:rejection")
 async def test_a_message_in_place_of_a_yes_rejects_the_call_and_is_its_feedback(
     engine_harness: EngineHarness,
 ) -> None:
@@ -89,7 +89,7 @@ async def test_a_message_in_place_of_a_yes_rejects_the_call_and_is_its_feedback(
     assert not (engine_harness.root / "new.txt").exists()
 
 
-@pytest.mark.requirement("engine:asks:followup-time")
+@pytest.mark.contract("asks:unattended")
 async def test_a_question_answers_itself_with_its_first_suggestion_after_a_while(
     engine_harness: EngineHarness,
 ) -> None:

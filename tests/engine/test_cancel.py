@@ -68,7 +68,7 @@ async def check_resumes(engine_harness: EngineHarness, task: Task) -> None:
     assert await wait_for_ending(again) == Completed("after all")
 
 
-@pytest.mark.requirement("engine:cancel:twice")
+@pytest.mark.contract("cancel:any-moment")
 async def test_before_the_first_step(engine_harness: EngineHarness) -> None:
     provider = engine_harness.use_script(finish())
     task = await engine_harness.start()
@@ -77,7 +77,7 @@ async def test_before_the_first_step(engine_harness: EngineHarness) -> None:
     await check_resumes(engine_harness, task)
 
 
-@pytest.mark.requirement("engine:cancel:before-reply")
+@pytest.mark.contract("cancel:any-moment")
 async def test_before_the_first_chunk(engine_harness: EngineHarness) -> None:
     provider = engine_harness.use_script(Turn(pause(600), say("never")))
     task = await engine_harness.start()
@@ -88,9 +88,7 @@ async def test_before_the_first_chunk(engine_harness: EngineHarness) -> None:
     await check_resumes(engine_harness, task)
 
 
-@pytest.mark.requirement(
-    "engine:cancel:mid-text", "history:api:interrupted-text", "history:ui:request-row"
-)
+@pytest.mark.contract("cancel:any-moment", "history:api", "history:ui")
 async def test_in_the_middle_of_text(engine_harness: EngineHarness) -> None:
     provider = engine_harness.use_script(Turn(say("I was say"), pause(600), say("ing")))
     task = await engine_harness.start()
@@ -102,7 +100,7 @@ async def test_in_the_middle_of_text(engine_harness: EngineHarness) -> None:
     await check_resumes(engine_harness, task)
 
 
-@pytest.mark.requirement("engine:cancel:mid-arguments")
+@pytest.mark.contract("cancel:any-moment")
 async def test_in_the_middle_of_arguments(engine_harness: EngineHarness) -> None:
     gate = asyncio.Event()
     provider = engine_harness.use_script(
@@ -120,9 +118,7 @@ async def test_in_the_middle_of_arguments(engine_harness: EngineHarness) -> None
     await check_resumes(engine_harness, task)
 
 
-@pytest.mark.requirement(
-    "engine:cancel:during-tool", "tool:execute_command:success:group", "history:api:missing-result"
-)
+@pytest.mark.contract("cancel:any-moment", "tool:execute_command:success:group", "history:api")
 async def test_in_a_command_whose_processes_go_with_it(engine_harness: EngineHarness) -> None:
     command = "echo $$; trap '' TERM; sleep 600 & wait"
     provider = engine_harness.use_script(Turn(call("execute_command", {"command": command})))
@@ -150,7 +146,7 @@ def _group_of(pid: int) -> int | None:
         return None
 
 
-@pytest.mark.requirement("engine:cancel:during-wait")
+@pytest.mark.contract("cancel:any-moment")
 async def test_in_a_countdown(engine_harness: EngineHarness) -> None:
     engine_harness.clock.sleep_gate = asyncio.Event()
     provider = engine_harness.use_script(Turn(fail(529, "overloaded")))
@@ -163,7 +159,7 @@ async def test_in_a_countdown(engine_harness: EngineHarness) -> None:
     await check_resumes(engine_harness, task)
 
 
-@pytest.mark.requirement("engine:asks:cancel")
+@pytest.mark.contract("asks:once")
 async def test_while_asking(engine_harness: EngineHarness) -> None:
     provider = engine_harness.use_script(Turn(call("write_to_file", {"path": "a", "content": "1"})))
     task = await engine_harness.start(settings=Settings())
@@ -176,7 +172,7 @@ async def test_while_asking(engine_harness: EngineHarness) -> None:
     await check_resumes(engine_harness, task)
 
 
-@pytest.mark.requirement("engine:cancel:twice")
+@pytest.mark.contract("cancel:any-moment")
 async def test_twice_at_once(engine_harness: EngineHarness) -> None:
     provider = engine_harness.use_script(Turn(say("hm"), pause(600)))
     task = await engine_harness.start()
@@ -215,7 +211,7 @@ async def test_a_task_of_the_engine_is_stopped_when_the_engine_closes(
     assert provider.is_closed
 
 
-@pytest.mark.requirement("engine:resume:goes-on")
+@pytest.mark.contract("resume:continues")
 async def test_a_cancelled_task_goes_on_with_all_it_knew(engine_harness: EngineHarness) -> None:
     (engine_harness.root / "a.txt").write_text("the content")
     look = Turn(call("read_file", {"files": [{"path": "a.txt"}]}))
@@ -236,7 +232,7 @@ async def test_a_cancelled_task_goes_on_with_all_it_knew(engine_harness: EngineH
     assert "I begin to see" in list_texts(cut)
 
 
-@pytest.mark.requirement("store:artifacts")
+@pytest.mark.contract("store:layout")
 async def test_the_output_of_a_command_outlives_cancelling_and_resuming(
     engine_harness: EngineHarness,
 ) -> None:

@@ -34,7 +34,7 @@ def then(act: Callable[[], object], turn: Turn) -> Callable[..., Turn]:
     return play
 
 
-@pytest.mark.requirement("prompts:environment:recently-modified")
+@pytest.mark.contract("prompt:environment")
 async def test_a_file_that_somebody_else_changed_is_reported_once(
     engine_harness: EngineHarness,
 ) -> None:
@@ -60,7 +60,7 @@ async def test_a_file_that_somebody_else_changed_is_reported_once(
     assert "b.py" not in list_environment_details(provider)[2]
 
 
-@pytest.mark.requirement("prompts:environment:recently-modified")
+@pytest.mark.contract("prompt:environment")
 async def test_what_the_model_changes_itself_is_not_reported(engine_harness: EngineHarness) -> None:
     (engine_harness.root / "a.py").write_text("one\n")
     edit = {"file_path": "a.py", "old_string": "one", "new_string": "two"}

@@ -39,7 +39,7 @@ from tests.harness.engine.scripted_subtasks import (
     delegate,
 )
 
-pytestmark = pytest.mark.requirement("engine:completion:facts")
+pytestmark = pytest.mark.contract("completion:facts")
 
 FAILED = "`{}` failed in its last run (exit code {}).\n"
 

@@ -88,7 +88,7 @@ def dump_state(task: Task) -> object:
     )
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_a_completed_task_is_condensed_and_stays_completed(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -114,8 +114,7 @@ async def test_a_completed_task_is_condensed_and_stays_completed(
     assert "Go on." in join_text(narrow.regular_requests[-1].messages[0])
 
 
-@pytest.mark.requirement("context:manual")
-@pytest.mark.requirement("engine:loop:endless-reply")
+@pytest.mark.contract("context:summary", "loop:repetition")
 async def test_a_summary_that_repeats_itself_is_cut(harness_with_files: EngineHarness) -> None:
     endless = Turn(say("Two files were read: " + "Nothing is left.\n" * 2_000, chunk=40))
     task = await worked(harness_with_files, endless)
@@ -131,7 +130,7 @@ async def test_there_must_be_something_to_condense(harness_with_files: EngineHar
     assert dump_state(task) == before
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_there_must_be_something_also_while_the_last_summary_is_being_saved(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -142,7 +141,7 @@ async def test_there_must_be_something_also_while_the_last_summary_is_being_save
             task.start_condensing()
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_conversation(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -159,7 +158,7 @@ async def test_a_condense_request_that_can_no_longer_be_met_is_answered_in_the_c
     assert "nothing to condense" in (row.text or "")
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_a_summary_that_is_no_shorter_counts_as_failed(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -172,7 +171,7 @@ async def test_a_summary_that_is_no_shorter_counts_as_failed(
     assert task.usage.total_tokens_in > sum(_narrow(harness_with_files).request_tokens[:3])
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_a_service_that_fails_leaves_everything_as_it_was(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -197,7 +196,7 @@ async def test_each_request_for_a_summary_is_priced_by_its_own_length(
     assert event.cost == pytest.approx(event.usage.input / 1_000_000)
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_transient_errors_are_waited_out(harness_with_files: EngineHarness) -> None:
     task = await worked(harness_with_files, Turn(fail(529, "overloaded")), Turn(say("At last.")))
     event = await task.condense()
@@ -205,7 +204,7 @@ async def test_transient_errors_are_waited_out(harness_with_files: EngineHarness
     assert find_rows(task, "api_req_retry_delayed")
 
 
-@pytest.mark.requirement("context:cancel")
+@pytest.mark.contract("context:interrupted")
 async def test_cancelling_a_summary_changes_nothing(harness_with_files: EngineHarness) -> None:
     never = asyncio.Event()
     task = await worked(harness_with_files, [Turn(say("half a")).steps[0], pause(never)])
@@ -223,7 +222,7 @@ async def test_cancelling_a_summary_changes_nothing(harness_with_files: EngineHa
     assert not list_condense_events(task)
 
 
-@pytest.mark.requirement("context:cancel")
+@pytest.mark.contract("context:interrupted")
 async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -245,7 +244,7 @@ async def test_cancelling_a_run_that_is_being_condensed_changes_nothing(
     assert narrow.open_stream_count == 0
 
 
-@pytest.mark.requirement("context:crash")
+@pytest.mark.contract("context:interrupted")
 async def test_a_death_while_a_summary_is_written_loses_nothing(
     harness_with_files: EngineHarness, tmp_path: Path
 ) -> None:
@@ -274,7 +273,7 @@ async def test_a_death_while_a_summary_is_written_loses_nothing(
     assert (await again.condense()).summary == "Whole."
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_a_task_at_work_is_condensed_before_its_next_request(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -300,7 +299,7 @@ async def test_a_task_at_work_is_condensed_before_its_next_request(
     assert "file1.txt" in join_text(narrow.summary_requests[0].messages[0])
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_a_condense_request_that_comes_with_the_last_reply_is_met_at_rest(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -341,7 +340,7 @@ async def test_messages_that_come_while_a_summary_is_written_are_sent_after_it(
     assert sent.index("So far.") < sent.index("One more thing.")
 
 
-@pytest.mark.requirement("context:rewind")
+@pytest.mark.contract("context:summary")
 async def test_going_back_before_a_summary_shows_what_it_hid(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -408,7 +407,7 @@ async def test_a_profile_for_summaries_that_cannot_be_used_is_reported(
     ]
 
 
-@pytest.mark.requirement("context:adopted")
+@pytest.mark.contract("context:summary")
 async def test_a_task_of_roo_can_be_condensed(harness_with_files: EngineHarness) -> None:
     directory = harness_with_files.home / "tasks" / "0196e6b5-4fb2-7391-b6a7-2b7a4b4f7c10"
     directory.mkdir(parents=True)
@@ -457,7 +456,7 @@ async def test_a_summary_covers_the_results_of_the_turn_before(
     assert calls == results != []
 
 
-@pytest.mark.requirement("context:stable-prefix")
+@pytest.mark.contract("context:stable-prefix")
 async def test_the_request_for_a_summary_continues_the_cached_conversation(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -497,7 +496,7 @@ async def test_a_transcript_is_summarised_where_the_conversation_cannot_be_conti
     assert list_condense_events(task)[0].summary == "Summary of a transcript."
 
 
-@pytest.mark.requirement("context:manual")
+@pytest.mark.contract("context:summary")
 async def test_a_service_that_counts_less_than_we_do_is_not_shown_growth(
     harness_with_files: EngineHarness,
 ) -> None:

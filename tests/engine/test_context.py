@@ -60,7 +60,7 @@ def encoded(request: ModelRequest) -> list[bytes]:
     return [msgspec.json.encode(message.content) for message in request.messages]
 
 
-@pytest.mark.requirement("context:never-above-window", "context:nested")
+@pytest.mark.contract("context:window", "context:summary")
 @pytest.mark.parametrize("bytes_per_token", [4.0, 2.7])
 @pytest.mark.parametrize("protocol", ToolProtocol)
 async def test_a_long_task_is_summed_up_before_the_window_is_full(
@@ -84,7 +84,7 @@ async def test_a_long_task_is_summed_up_before_the_window_is_full(
     assert [row.context_condense for row in find_rows(task, "condense_context")]
 
 
-@pytest.mark.requirement("context:kept")
+@pytest.mark.contract("context:summary")
 async def test_what_must_not_be_lost_stands_beside_the_summary(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -110,7 +110,7 @@ async def test_what_must_not_be_lost_stands_beside_the_summary(
     assert task.usage.total_tokens_in >= event.usage.input
 
 
-@pytest.mark.requirement("context:stable-prefix")
+@pytest.mark.contract("context:stable-prefix")
 async def test_between_reductions_each_request_begins_with_the_one_before(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -130,7 +130,7 @@ async def test_between_reductions_each_request_begins_with_the_one_before(
     assert set(shrunk) == {1}
 
 
-@pytest.mark.requirement("context:threshold")
+@pytest.mark.contract("context:summary")
 @pytest.mark.parametrize(
     ("settings", "early", "warned"),
     [
@@ -153,7 +153,7 @@ async def test_the_threshold_is_the_profiles_own_or_the_general_one(
     assert max(narrow.request_tokens) < (18_000 if early else 25_000)
 
 
-@pytest.mark.requirement("context:truncation")
+@pytest.mark.contract("context:window")
 @pytest.mark.parametrize("protocol", ToolProtocol)
 @pytest.mark.parametrize("how", ["off", "fails", "says nothing"])
 async def test_without_a_summary_the_oldest_turns_go(
@@ -185,7 +185,7 @@ def _as_xml(turn: object) -> str:
     return f"<{made.name}>{inner}</{made.name}>"
 
 
-@pytest.mark.requirement("context:truncation")
+@pytest.mark.contract("context:window")
 async def test_truncation_after_a_summary_counts_what_the_model_sees(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -200,7 +200,7 @@ async def test_truncation_after_a_summary_counts_what_the_model_sees(
     assert "Summary number 1." in join_text(narrow.regular_requests[-1].messages[0])
 
 
-@pytest.mark.requirement("context:overflow")
+@pytest.mark.contract("context:window")
 @pytest.mark.parametrize("summary", [Turn(say("In short.")), Turn(fail(400, "no"))])
 async def test_a_service_with_a_smaller_window_is_believed(
     harness_with_files: EngineHarness, summary: Turn
@@ -221,7 +221,7 @@ async def test_a_service_with_a_smaller_window_is_believed(
     assert len(narrow.regular_requests) - len(narrow.refused_tokens) == READS + 1
 
 
-@pytest.mark.requirement("context:overflow")
+@pytest.mark.contract("context:window")
 async def test_a_message_that_was_refused_is_sent_again_after_the_summary(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -240,7 +240,7 @@ async def test_a_message_that_was_refused_is_sent_again_after_the_summary(
     assert sent.endswith("</environment_details>")
 
 
-@pytest.mark.requirement("context:giant-result")
+@pytest.mark.contract("context:window")
 @pytest.mark.parametrize("settings", [OFF, Settings()])
 async def test_a_giant_result_is_cut_to_fit(
     harness_with_files: EngineHarness, settings: Settings
@@ -257,7 +257,7 @@ async def test_a_giant_result_is_cut_to_fit(
     assert cuts[0] is not None if settings is OFF else list_condense_events(task)
 
 
-@pytest.mark.requirement("context:too-much")
+@pytest.mark.contract("context:window")
 async def test_a_message_larger_than_the_window_ends_the_run_and_is_not_in_the_way(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -275,7 +275,7 @@ async def test_a_message_larger_than_the_window_ends_the_run_and_is_not_in_the_w
     assert "in short: hello" in join_text(narrow.regular_requests[-1].messages[-1])
 
 
-@pytest.mark.requirement("context:too-much")
+@pytest.mark.contract("context:window")
 async def test_short_messages_that_wait_with_it_are_sent_later(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -295,7 +295,7 @@ async def test_short_messages_that_wait_with_it_are_sent_later(
     assert "paint it red" in sent and "hello" in sent
 
 
-@pytest.mark.requirement("context:too-much")
+@pytest.mark.contract("context:window")
 async def test_a_task_that_begins_with_too_much_says_so(harness_with_files: EngineHarness) -> None:
     narrow = model(harness_with_files)
     task = await harness_with_files.start(text="much to say " * 20_000, policy=Unattended())
@@ -305,7 +305,7 @@ async def test_a_task_that_begins_with_too_much_says_so(harness_with_files: Engi
     assert not narrow.requests
 
 
-@pytest.mark.requirement("context:never-above-window")
+@pytest.mark.contract("context:window")
 async def test_a_mentioned_file_is_cut_where_the_message_is_not(
     harness_with_files: EngineHarness,
 ) -> None:
@@ -320,7 +320,7 @@ async def test_a_mentioned_file_is_cut_where_the_message_is_not(
     assert "left out to fit" in join_text(request.messages[0])
 
 
-@pytest.mark.requirement("context:subtasks")
+@pytest.mark.contract("context:summary")
 async def test_a_subtask_has_a_window_of_its_own(harness_with_files: EngineHarness) -> None:
     narrow = model(harness_with_files, reads=0)
     narrow.remaining_turns = [

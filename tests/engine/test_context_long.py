@@ -22,7 +22,7 @@ WINDOW = 11_000
 FILES = 13
 
 
-@pytest.mark.requirement("context:long", "context:never-above-window")
+@pytest.mark.contract("context:window")
 @pytest.mark.parametrize(
     ("provider", "bytes_per_token"), [("anthropic", 4.0), ("openai-compatible", 2.7)]
 )

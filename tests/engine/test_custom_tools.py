@@ -36,7 +36,7 @@ def give(engine_harness: EngineHarness, **files: str) -> None:
     engine_harness.capabilities = Capabilities(custom_tools=tools)
 
 
-@pytest.mark.requirement("tool:custom:approval")
+@pytest.mark.contract("tool:custom:approval")
 async def test_a_custom_tool_is_offered_and_runs_once_the_user_agrees(
     engine_harness: EngineHarness,
 ) -> None:

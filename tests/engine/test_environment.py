@@ -28,7 +28,7 @@ def get_last_messages(provider: ScriptedProvider) -> list[Message]:
     return [request.messages[-1] for request in provider.requests]
 
 
-@pytest.mark.requirement("prompts:environment")
+@pytest.mark.contract("prompt:environment")
 async def test_native_requests_report_nothing_while_nothing_changes(
     engine_harness: EngineHarness,
 ) -> None:

@@ -47,7 +47,7 @@ from tests.harness.engine.scripted_subtasks import (
 
 __all__ = ["rewind_harness"]
 
-pytestmark = pytest.mark.requirement("fork:any-row")
+pytestmark = pytest.mark.contract("fork:any-row")
 PROTOCOLS = pytest.mark.parametrize("protocol", list(ToolProtocol))
 
 

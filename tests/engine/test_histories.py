@@ -62,7 +62,7 @@ def check_nothing_open(messages: list[Message]) -> None:
         assert uses in ([], [COMPLETION_TOOL_NAME])
 
 
-@pytest.mark.requirement("history:both:any-moment")
+@pytest.mark.contract("history:valid")
 @pytest.mark.parametrize("settings", [ALLOW_ALL, Settings()], ids=["allowed", "refused"])
 async def test_cut_anywhere_the_journal_gives_a_valid_api_history(
     engine_harness: EngineHarness, settings: Settings
@@ -77,7 +77,7 @@ async def test_cut_anywhere_the_journal_gives_a_valid_api_history(
     assert len(history.list_stored_messages()) == 10
 
 
-@pytest.mark.requirement("history:both:replay")
+@pytest.mark.contract("history:valid")
 async def test_replaying_the_journal_gives_both_histories_as_they_were(
     engine_harness: EngineHarness,
 ) -> None:
@@ -91,7 +91,7 @@ async def test_replaying_the_journal_gives_both_histories_as_they_were(
     assert to_builtins(replayed.api_history.list_stored_messages()) == messages
 
 
-@pytest.mark.requirement("history:both:rising-ts")
+@pytest.mark.contract("history:valid")
 @pytest.mark.parametrize("step", [0, -1], ids=["stands still", "goes backwards"])
 async def test_rows_have_a_ts_of_their_own_although_the_clock(
     engine_harness: EngineHarness, monkeypatch: pytest.MonkeyPatch, step: int
@@ -106,7 +106,7 @@ async def test_rows_have_a_ts_of_their_own_although_the_clock(
     assert {message.ts for message in task.messages if message.role == "user"} <= set(rows)
 
 
-@pytest.mark.requirement("engine:loop:commit-before-act")
+@pytest.mark.contract("store:journal")
 async def test_a_call_finds_its_own_reply_in_the_journal(engine_harness: EngineHarness) -> None:
     """The command is the call: what it sees on disk was there before it ran."""
     reply = '"event":"replyReceived".*the_looking_call'

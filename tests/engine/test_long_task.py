@@ -82,7 +82,7 @@ class LongAdoptedTask(LongTask):
         return self.do(engine.resume(name, self.next_message(), options=self.reopening))
 
 
-@pytest.mark.requirement("history:survives-everything")
+@pytest.mark.contract("history:valid")
 @pytest.mark.timeout(300 + STEPS // 5)
 @pytest.mark.parametrize("machine", [LongTask, LongXmlTask, LongAdoptedTask])
 def test_a_task_survives_whatever_happens_to_it(machine: type[LongTask]) -> None:

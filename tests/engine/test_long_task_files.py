@@ -182,7 +182,7 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
     return {path for path in {*before, *after} if before.get(path) != after.get(path)}
 
 
-@pytest.mark.requirement("rewind:files")
+@pytest.mark.contract("rewind:files")
 @pytest.mark.timeout(300 + STEPS // 5)
 def test_the_files_survive_with_their_task() -> None:
     survive(KeptTask, FILE_STEPS)

@@ -31,9 +31,7 @@ from tests.harness.engine.engine_harness import (
 )
 
 
-@pytest.mark.requirement(
-    "engine:completion:accepted", "engine:loop:ends", "history:api:accepted-completion"
-)
+@pytest.mark.contract("completion:events", "loop:conversation", "history:api")
 async def test_an_accepted_result_ends_the_task_after_one_request(
     engine_harness: EngineHarness,
 ) -> None:
@@ -45,9 +43,7 @@ async def test_an_accepted_result_ends_the_task_after_one_request(
     assert task.messages[-1].role == "assistant"
 
 
-@pytest.mark.requirement(
-    "engine:completion:fires", "engine:completion:feedback", "engine:completion:fires-again"
-)
+@pytest.mark.contract("completion:events")
 async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
     engine_harness: EngineHarness,
 ) -> None:
@@ -65,8 +61,7 @@ async def test_feedback_on_a_result_becomes_its_result_and_the_loop_goes_on(
     ]
 
 
-@pytest.mark.requirement("tool:attempt_completion:failure:after-a-failure")
-@pytest.mark.requirement("engine:completion:failed-tool")
+@pytest.mark.contract("tool:attempt_completion:failure:after-a-failure", "completion:checks")
 async def test_a_result_is_refused_when_a_tool_of_the_same_reply_failed(
     engine_harness: EngineHarness,
 ) -> None:
@@ -80,7 +75,7 @@ async def test_a_result_is_refused_when_a_tool_of_the_same_reply_failed(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:completion:open-todos")
+@pytest.mark.contract("completion:checks")
 async def test_open_todos_refuse_a_result_when_the_setting_says_so(
     engine_harness: EngineHarness,
 ) -> None:
@@ -98,7 +93,7 @@ async def test_open_todos_refuse_a_result_when_the_setting_says_so(
     assert "todo" in list_tool_results(task.messages[4])[0]
 
 
-@pytest.mark.requirement("engine:loop:no-tool", "engine:loop:no-tool-wording")
+@pytest.mark.contract("loop:plain-reply")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_protocol(
     engine_harness: EngineHarness, protocol: ToolProtocol
@@ -118,7 +113,7 @@ async def test_a_reply_without_a_tool_is_answered_with_the_reminder_of_its_proto
     assert find_rows(task, "error") == []
 
 
-@pytest.mark.requirement("engine:loop:mistake-limit")
+@pytest.mark.contract("loop:mistakes")
 async def test_mistakes_in_a_row_stop_for_a_user_whose_advice_reaches_the_model(
     engine_harness: EngineHarness,
 ) -> None:
@@ -135,7 +130,7 @@ async def test_mistakes_in_a_row_stop_for_a_user_whose_advice_reaches_the_model(
     assert sum(isinstance(event, ToolFailed) for event in list_durable_events(task)) == 3
 
 
-@pytest.mark.requirement("engine:asks:nobody-there")
+@pytest.mark.contract("asks:unattended")
 async def test_mistakes_without_a_user_end_the_run_as_failed(engine_harness: EngineHarness) -> None:
     task = await engine_harness.start(
         *(Turn(call("no_such_tool", {"n": n})) for n in range(10)), policy=Unattended()
@@ -146,7 +141,7 @@ async def test_mistakes_without_a_user_end_the_run_as_failed(engine_harness: Eng
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:loop:repetition")
+@pytest.mark.contract("loop:repetition")
 async def test_the_fourth_identical_call_is_not_run(engine_harness: EngineHarness) -> None:
     (engine_harness.root / "a.txt").write_text("x")
     same = [Turn(call("read_file", {"files": [{"path": "a.txt"}]})) for _ in range(4)]
@@ -160,7 +155,7 @@ async def test_the_fourth_identical_call_is_not_run(engine_harness: EngineHarnes
     assert "same arguments" in list_tool_results(task.messages[8])[0]
 
 
-@pytest.mark.requirement("engine:loop:run-limits")
+@pytest.mark.contract("loop:limits")
 async def test_the_turn_limit_ends_the_run_with_its_code(engine_harness: EngineHarness) -> None:
     todo = [Turn(call("update_todo_list", {"todos": f"[ ] {n}"})) for n in range(5)]
     task = await engine_harness.start(*todo, limits=Limits(max_turns=2), policy=Unattended())
@@ -169,7 +164,7 @@ async def test_the_turn_limit_ends_the_run_with_its_code(engine_harness: EngineH
     assert ending.code == "turns"
 
 
-@pytest.mark.requirement("engine:loop:run-limits")
+@pytest.mark.contract("loop:limits")
 async def test_the_time_limit_cuts_a_silent_stream(engine_harness: EngineHarness) -> None:
     task = await engine_harness.start(
         Turn(say("hm"), pause(600)), limits=Limits(max_seconds=0.05), policy=Unattended()
@@ -180,7 +175,7 @@ async def test_the_time_limit_cuts_a_silent_stream(engine_harness: EngineHarness
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:loop:settings-limits")
+@pytest.mark.contract("loop:limits")
 async def test_the_request_limit_asks_and_yes_goes_on(engine_harness: EngineHarness) -> None:
     settings = Settings(allowed_max_requests=1)
     task = await engine_harness.start(
@@ -193,7 +188,7 @@ async def test_the_request_limit_asks_and_yes_goes_on(engine_harness: EngineHarn
     assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
 
 
-@pytest.mark.requirement("engine:calls:in-order")
+@pytest.mark.contract("loop:calls")
 async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
     engine_harness: EngineHarness,
 ) -> None:
@@ -217,7 +212,7 @@ async def test_several_calls_run_in_order_and_reads_side_by_side_keep_theirs(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:calls:rejection")
+@pytest.mark.contract("loop:rejection")
 async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
     engine_harness: EngineHarness,
 ) -> None:
@@ -241,7 +236,7 @@ async def test_a_rejection_skips_the_rest_and_its_message_reaches_the_model(
     assert [row.text for row in find_rows(task, "user_feedback")] == ["use tabs"]
 
 
-@pytest.mark.requirement("engine:calls:rejection-stops")
+@pytest.mark.contract("loop:rejection-stops")
 async def test_a_rejection_that_stops_waits_for_the_users_message(
     engine_harness: EngineHarness,
 ) -> None:
@@ -286,7 +281,7 @@ async def test_a_rejection_with_a_message_or_after_one_continues_with_it(
     assert "use tabs" in str(task.messages[2])
 
 
-@pytest.mark.requirement("engine:calls:feedback-with-yes")
+@pytest.mark.contract("loop:rejection")
 async def test_a_message_with_a_yes_goes_in_front_of_the_result(
     engine_harness: EngineHarness,
 ) -> None:
@@ -306,7 +301,7 @@ async def test_a_message_with_a_yes_goes_in_front_of_the_result(
     assert (engine_harness.root / "one.txt").read_text() == "1"
 
 
-@pytest.mark.requirement("engine:asks:queue-is-no-answer", "engine:asks:queued-words")
+@pytest.mark.contract("asks:queue")
 async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_model_later(
     engine_harness: EngineHarness,
 ) -> None:
@@ -328,7 +323,7 @@ async def test_a_message_queued_before_an_ask_is_no_approval_and_reaches_the_mod
     assert not task.recorder.projection.queued_messages
 
 
-@pytest.mark.requirement("engine:calls:malformed")
+@pytest.mark.contract("calls:incomplete")
 async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
     engine_harness: EngineHarness,
 ) -> None:
@@ -343,7 +338,7 @@ async def test_a_call_with_broken_arguments_is_not_run_and_the_model_learns_why(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("parsing:native:unique-ids")
+@pytest.mark.contract("calls:ids")
 async def test_ids_that_a_provider_repeats_are_made_unique(engine_harness: EngineHarness) -> None:
     def todo(text: str) -> Turn:
         return Turn(call("update_todo_list", {"todos": text}, id="call_0"))
@@ -355,7 +350,7 @@ async def test_ids_that_a_provider_repeats_are_made_unique(engine_harness: Engin
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:calls:mode", "tool:switch_mode:success")
+@pytest.mark.contract("loop:calls", "tool:switch_mode:success")
 async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
     engine_harness: EngineHarness,
 ) -> None:
@@ -370,7 +365,7 @@ async def test_a_tool_outside_the_modes_groups_is_refused_with_the_reason(
     assert "not allowed in ask mode" in list_tool_results(task.messages[4])[0]
 
 
-@pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
+@pytest.mark.contract("asks:unattended", "permissions:unattended")
 async def test_without_a_user_the_model_decides_itself_and_writes_are_refused(
     engine_harness: EngineHarness,
 ) -> None:
@@ -393,7 +388,7 @@ async def test_without_a_user_the_model_decides_itself_and_writes_are_refused(
     assert not (engine_harness.root / "a.txt").exists()
 
 
-@pytest.mark.requirement("engine:usage:adds-up")
+@pytest.mark.contract("loop:conversation")
 async def test_usage_and_cost_add_up_over_requests(engine_harness: EngineHarness) -> None:
     task = await engine_harness.start(
         Turn(
@@ -410,7 +405,7 @@ async def test_usage_and_cost_add_up_over_requests(engine_harness: EngineHarness
     assert task.usage.context_tokens == 145
 
 
-@pytest.mark.requirement("engine:asks:once")
+@pytest.mark.contract("asks:once")
 async def test_the_answer_that_comes_first_counts(engine_harness: EngineHarness) -> None:
     task = await engine_harness.start(
         Turn(call("execute_command", {"command": "touch ran"})), finish(), settings=Settings()
@@ -422,7 +417,7 @@ async def test_the_answer_that_comes_first_counts(engine_harness: EngineHarness)
     assert not (engine_harness.root / "ran").exists()
 
 
-@pytest.mark.requirement("history:api:environment-last", "prompts:environment")
+@pytest.mark.contract("history:api", "prompt:environment")
 async def test_surroundings_come_last_with_every_message_and_files_only_with_the_first(
     engine_harness: EngineHarness,
 ) -> None:

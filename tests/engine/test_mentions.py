@@ -44,7 +44,7 @@ async def first_blocks(engine_harness: EngineHarness, text: str) -> list[str]:
     return [block.text for block in content if isinstance(block, TextBlock)][:-1]
 
 
-@pytest.mark.requirement("mentions:file")
+@pytest.mark.contract("messages:mentions")
 async def test_a_mentioned_file_comes_along_with_numbered_lines(
     engine_harness: EngineHarness,
 ) -> None:
@@ -73,7 +73,7 @@ async def test_a_message_sent_later_brings_its_files_too(engine_harness: EngineH
     assert "late words" in str(engine_harness.provider.requests[1].messages[-1].content)
 
 
-@pytest.mark.requirement("mentions:outside")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize("path", ["../secret.txt", "link.txt"])
 async def test_a_mention_cannot_reach_out_of_the_workspace(
     engine_harness: EngineHarness, path: str
@@ -151,7 +151,7 @@ async def test_a_file_outside_mentioned_without_a_slash_does_not_come_along(
     assert "the secret" not in attached
 
 
-@pytest.mark.requirement("mentions:folder")
+@pytest.mark.contract("messages:mentions")
 async def test_a_mentioned_directory_comes_along_with_its_files(
     engine_harness: EngineHarness,
 ) -> None:
@@ -179,7 +179,7 @@ async def test_a_mentioned_image_is_seen_by_the_model(engine_harness: EngineHarn
     assert any(isinstance(block, ImageBlock) for block in content)
 
 
-@pytest.mark.requirement("mentions:terminal")
+@pytest.mark.contract("messages:mentions")
 async def test_the_output_of_the_latest_command_can_be_mentioned(
     engine_harness: EngineHarness,
 ) -> None:
@@ -214,7 +214,7 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.requirement("mentions:git")
+@pytest.mark.contract("messages:mentions")
 async def test_changes_and_commits_can_be_mentioned(engine_harness: EngineHarness) -> None:
     engine_harness.capabilities = Capabilities(repository=GitRepository(engine_harness.root))
     git(engine_harness.root, "init", "-q")
@@ -233,7 +233,7 @@ async def test_changes_and_commits_can_be_mentioned(engine_harness: EngineHarnes
     assert "Author: Ann" in shown
 
 
-@pytest.mark.requirement("mentions:git-runs-nothing")
+@pytest.mark.contract("messages:mentions")
 async def test_looking_at_changes_runs_nothing_that_the_repository_names(
     engine_harness: EngineHarness,
 ) -> None:
@@ -298,7 +298,7 @@ def site() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.requirement("mentions:url")
+@pytest.mark.contract("messages:mentions")
 async def test_a_mentioned_page_comes_along_as_text(
     engine_harness: EngineHarness, site: str
 ) -> None:
@@ -321,7 +321,7 @@ REVIEW = SlashCommand(
 )
 
 
-@pytest.mark.requirement("commands:in-a-message")
+@pytest.mark.contract("messages:commands")
 async def test_a_slash_command_brings_its_text_and_its_mode(engine_harness: EngineHarness) -> None:
     engine_harness.capabilities = Capabilities(
         customizations=StaticCustomizations(slash_commands=(REVIEW,))
@@ -382,7 +382,7 @@ async def test_a_skill_can_be_called_like_a_command(engine_harness: EngineHarnes
     assert "Use the skill `brew-tea`" in blocks[1]
 
 
-@pytest.mark.requirement("tool:skill:success")
+@pytest.mark.contract("tool:skill:success")
 async def test_the_model_fetches_a_skill(engine_harness: EngineHarness) -> None:
     skill = Skill("brew-tea", "How tea is made", "/home/.roo/skills/brew-tea/SKILL.md")
     engine_harness.capabilities = Capabilities(
@@ -400,7 +400,7 @@ async def test_the_model_fetches_a_skill(engine_harness: EngineHarness) -> None:
     assert "in code mode. Available: brew-tea." in results[2]
 
 
-@pytest.mark.requirement("tool:run_slash_command:success")
+@pytest.mark.contract("tool:run_slash_command:success")
 async def test_the_model_runs_a_slash_command_and_its_mode_follows(
     engine_harness: EngineHarness,
 ) -> None:
@@ -424,7 +424,7 @@ async def test_the_model_runs_a_slash_command_and_its_mode_follows(
     assert task.mode.slug == "ask"
 
 
-@pytest.mark.requirement("tool:skill:schema:offered", "tool:run_slash_command:schema:offered")
+@pytest.mark.contract("tool:skill:schema:offered", "tool:run_slash_command:schema:offered")
 async def test_skills_and_commands_are_offered_only_where_there_are_some(
     engine_harness: EngineHarness,
 ) -> None:

@@ -26,7 +26,7 @@ from tests.harness.engine.scripted_subtasks import (
 WRONG = [call("no_such_tool", {"n": n}) for n in range(3)]
 
 
-@pytest.mark.requirement("engine:loop:mistakes-per-reply")
+@pytest.mark.contract("loop:mistakes")
 async def test_with_a_user_each_reply_that_fails_is_one_mistake(
     engine_harness: EngineHarness,
 ) -> None:
@@ -39,7 +39,7 @@ async def test_with_a_user_each_reply_that_fails_is_one_mistake(
     ]
 
 
-@pytest.mark.requirement("engine:loop:mistakes-per-reply")
+@pytest.mark.contract("loop:mistakes")
 async def test_a_mistake_is_forgiven_when_a_later_reply_succeeds(
     engine_harness: EngineHarness,
 ) -> None:
@@ -50,7 +50,7 @@ async def test_a_mistake_is_forgiven_when_a_later_reply_succeeds(
     assert (await wait_for_ask(task)).ask is AskKind.COMPLETION_RESULT
 
 
-@pytest.mark.requirement("engine:loop:mistakes-unattended")
+@pytest.mark.contract("loop:mistakes")
 async def test_a_subtask_without_a_user_has_the_larger_limit_too(
     engine_harness: EngineHarness,
 ) -> None:
@@ -68,7 +68,7 @@ async def test_a_subtask_without_a_user_has_the_larger_limit_too(
     assert list_tool_results(task.messages[2])[0].endswith("Result:\nfound")
 
 
-@pytest.mark.requirement("engine:loop:repetition-result")
+@pytest.mark.contract("loop:repetition")
 async def test_a_repetition_after_another_call_still_ends_the_run(
     engine_harness: EngineHarness,
 ) -> None:

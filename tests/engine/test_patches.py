@@ -42,7 +42,7 @@ def files(engine_harness: EngineHarness) -> dict[str, str]:
     return {path.name: path.read_text() for path in engine_harness.root.iterdir()}
 
 
-@pytest.mark.requirement("tool:apply_patch:success:several")
+@pytest.mark.contract("tool:apply_patch:success:several")
 async def test_one_answer_decides_about_all_files(patched: EngineHarness) -> None:
     turn = Turn(call("apply_patch", {"patch": PATCH}))
     task = await patched.start(turn, finish(), settings=Settings())

@@ -38,7 +38,7 @@ ASKS = Settings(mode="ask")
 OPEN = Turn(call("update_todo_list", {"todos": "[ ] one"}))
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_the_answer_to_a_plain_answer_is_the_next_message(
     engine_harness: EngineHarness, protocol: ToolProtocol
@@ -69,7 +69,7 @@ async def test_a_plain_no_to_a_plain_answer_is_sent_to_the_model(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_the_row_of_a_plain_answer_becomes_that_of_the_result(
     engine_harness: EngineHarness,
 ) -> None:
@@ -109,7 +109,7 @@ async def test_all_that_a_reply_says_is_its_answer(engine_harness: EngineHarness
     assert await wait_for_ending(task) == Completed("One.\n\nTwo.", answered=True)
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_a_subtask_that_answers_in_plain_text_returns_its_answer(
     engine_harness: EngineHarness,
 ) -> None:
@@ -186,7 +186,7 @@ async def test_messages_that_came_in_while_it_answered_are_sent(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 @pytest.mark.parametrize("accepted", [True, False])
 async def test_a_task_goes_on_after_a_plain_answer_in_another_process(
     engine_harness: EngineHarness, accepted: bool

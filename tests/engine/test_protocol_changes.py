@@ -65,7 +65,7 @@ async def reopen(
 # The user's word
 
 
-@pytest.mark.requirement("protocol:named-anew")
+@pytest.mark.contract("protocol:change")
 async def test_a_native_history_is_shown_as_xml_when_the_user_names_xml(
     engine_harness: EngineHarness,
 ) -> None:
@@ -95,7 +95,7 @@ async def test_a_native_history_is_shown_as_xml_when_the_user_names_xml(
     assert again.recorder.build_metadata().tool_protocol == "xml"
 
 
-@pytest.mark.requirement("protocol:named-anew")
+@pytest.mark.contract("protocol:change")
 async def test_an_xml_history_is_shown_natively_when_the_user_names_native(
     engine_harness: EngineHarness,
 ) -> None:
@@ -148,7 +148,7 @@ async def test_a_changed_protocol_stays_when_the_task_is_reopened_rewound_and_fo
 # Refused tools
 
 
-@pytest.mark.requirement("protocol:tools-refused")
+@pytest.mark.contract("protocol:change")
 async def test_a_refusal_of_tools_lets_the_task_go_on_in_xml_and_is_remembered(
     engine_harness: EngineHarness,
 ) -> None:
@@ -172,7 +172,7 @@ async def test_a_refusal_of_tools_lets_the_task_go_on_in_xml_and_is_remembered(
     assert (provider.requests[2].tool_protocol, list_changes(later)) == (XML, [])
 
 
-@pytest.mark.requirement("protocol:named-stays")
+@pytest.mark.contract("protocol:change")
 async def test_a_named_protocol_is_not_changed_by_a_refusal_and_names_the_flag(
     engine_harness: EngineHarness,
 ) -> None:
@@ -203,7 +203,7 @@ async def test_naming_native_is_another_try_with_a_model_that_was_refused_tools(
 # Unusable calls
 
 
-@pytest.mark.requirement("protocol:unusable-calls")
+@pytest.mark.contract("protocol:change")
 async def test_two_unusable_calls_in_a_row_change_a_native_task_to_xml(
     engine_harness: EngineHarness,
 ) -> None:
@@ -228,7 +228,7 @@ async def test_text_between_them_or_a_usable_call_starts_the_count_anew(
     assert list_changes(task) == []
 
 
-@pytest.mark.requirement("protocol:named-stays")
+@pytest.mark.contract("protocol:change")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_a_named_protocol_is_not_changed_by_unusable_calls(
     engine_harness: EngineHarness, protocol: ToolProtocol

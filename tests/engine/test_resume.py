@@ -33,7 +33,7 @@ async def reopened(engine_harness: EngineHarness, task: Task, text: str | None =
     return await engine_harness.engine.resume(task.id, text)
 
 
-@pytest.mark.requirement("engine:resume:completed", "engine:completion:continued")
+@pytest.mark.contract("resume:continues", "completion:events")
 async def test_a_completed_task_goes_on_and_its_completion_gets_its_result(
     engine_harness: EngineHarness,
 ) -> None:
@@ -76,7 +76,7 @@ async def test_an_unfinished_task_asks_to_resume_and_yes_goes_on(
     assert any(text.startswith("[TASK RESUMPTION]") for text in list_texts(again.messages[0]))
 
 
-@pytest.mark.requirement("engine:resume:same-protocol", "protocol:locked-first")
+@pytest.mark.contract("resume:continues", "protocol:choice")
 async def test_an_xml_task_resumes_as_xml(engine_harness: EngineHarness) -> None:
     end = Turn(say("<attempt_completion><result>ok</result></attempt_completion>"))
     task = await engine_harness.start(end, policy=Unattended(), protocol=ToolProtocol.XML)
@@ -88,7 +88,7 @@ async def test_an_xml_task_resumes_as_xml(engine_harness: EngineHarness) -> None
     assert provider.requests[0].tools == ()
 
 
-@pytest.mark.requirement("engine:resume:after-kill")
+@pytest.mark.contract("store:journal")
 async def test_messages_acknowledged_just_before_a_crash_reach_the_model(
     engine_harness: EngineHarness,
 ) -> None:
@@ -172,7 +172,7 @@ async def test_a_message_to_a_task_at_rest_sets_it_to_work(engine_harness: Engin
     assert task.state is TaskState.COMPLETED
 
 
-@pytest.mark.requirement("store:at-rest", "store:layout")
+@pytest.mark.contract("store:snapshots", "store:layout")
 async def test_both_history_files_are_on_disk_when_the_task_waits_for_a_user(
     engine_harness: EngineHarness,
 ) -> None:

@@ -24,7 +24,7 @@ from tests.harness.engine.engine_harness import (
 )
 
 
-@pytest.mark.requirement("engine:retry:passing", "engine:retry:nothing-lost")
+@pytest.mark.contract("retry:transient")
 @pytest.mark.parametrize(
     "failing_turn",
     [
@@ -62,7 +62,7 @@ async def test_a_lost_stream_keeps_its_text_on_screen_but_not_in_the_conversatio
     assert [event.cancel_reason for event in ended] == ["streaming_failed", None]
 
 
-@pytest.mark.requirement("engine:retry:announced", "engine:retry:service-wait")
+@pytest.mark.contract("retry:transient")
 async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
     engine_harness: EngineHarness,
 ) -> None:
@@ -76,7 +76,7 @@ async def test_the_service_says_how_long_to_wait_and_each_second_is_announced(
     assert engine_harness.clock.slept == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.requirement("engine:retry:bounded")
+@pytest.mark.contract("retry:transient")
 async def test_the_budget_ends_and_a_user_is_asked(engine_harness: EngineHarness) -> None:
     down = [Turn(fail(529, "overloaded")) for _ in range(3)]
     task = await engine_harness.start(*down, finish(), settings=Settings(max_retries=2))
@@ -88,7 +88,7 @@ async def test_the_budget_ends_and_a_user_is_asked(engine_harness: EngineHarness
     assert find_rows(task, "api_req_retried")
 
 
-@pytest.mark.requirement("engine:retry:hopeless")
+@pytest.mark.contract("retry:transient")
 @pytest.mark.parametrize(
     ("status", "code"),
     [(401, "provider:auth"), (404, "provider:not_found"), (400, "provider:invalid")],
@@ -105,7 +105,7 @@ async def test_errors_that_waiting_does_not_fix_are_not_retried(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("engine:retry:nothing-lost")
+@pytest.mark.contract("retry:transient")
 async def test_what_was_said_survives_a_request_that_failed_for_good(
     engine_harness: EngineHarness,
 ) -> None:
@@ -131,7 +131,7 @@ async def test_the_second_empty_reply_is_reported(engine_harness: EngineHarness)
     assert [row.text for row in find_rows(task, "error")] == ["MODEL_NO_ASSISTANT_MESSAGES"]
 
 
-@pytest.mark.requirement("engine:retry:nothing-lost")
+@pytest.mark.contract("retry:transient")
 @pytest.mark.parametrize(
     "failing_turn",
     [pytest.param(Turn(), id="empty"), pytest.param(Turn(say("I was"), disconnect()), id="broken")],
@@ -148,7 +148,7 @@ async def test_results_are_sent_again_unchanged(
     assert after.messages == before.messages
 
 
-@pytest.mark.requirement("engine:retry:bounded")
+@pytest.mark.contract("retry:transient")
 def test_waits_double_and_both_counts_and_total_time_are_bounded() -> None:
     error = ProviderError("down", failure=ProviderFailureKind.OVERLOAD)
     budget = RetryBudget(

@@ -45,7 +45,7 @@ __all__ = ["rewind_harness"]
 PROTOCOLS = pytest.mark.parametrize("protocol", list(ToolProtocol))
 
 
-@pytest.mark.requirement("rewind:any-row")
+@pytest.mark.contract("rewind:any-row")
 @PROTOCOLS
 async def test_every_row_can_be_the_last_one_and_come_back(
     rewind_harness: RewindHarness, protocol: ToolProtocol
@@ -75,7 +75,7 @@ async def test_every_row_can_be_the_last_one_and_come_back(
         check_histories(task)
 
 
-@pytest.mark.requirement("rewind:any-row")
+@pytest.mark.contract("rewind:any-row")
 @PROTOCOLS
 async def test_a_task_goes_on_from_every_row(
     rewind_harness: RewindHarness, protocol: ToolProtocol
@@ -137,7 +137,7 @@ async def test_a_preview_tells_what_cannot_be_undone(rewind_harness: RewindHarne
     assert list_durable_events(task) == before
 
 
-@pytest.mark.requirement("rewind:stops")
+@pytest.mark.contract("rewind:any-row")
 async def test_a_task_at_work_is_stopped_and_goes_back(rewind_harness: RewindHarness) -> None:
     slow = Turn(say("a long story"), pause(60))
     task = await rewind_harness.start(slow, policy=Unattended())
@@ -238,7 +238,7 @@ async def test_undoing_tells_of_what_came_since(rewind_harness: RewindHarness) -
     assert list_row_timestamps(task) == whole
 
 
-@pytest.mark.requirement("rewind:snapshots")
+@pytest.mark.contract("rewind:any-row")
 async def test_the_files_on_disk_and_a_new_process_show_the_earlier_state(
     rewind_harness: RewindHarness,
 ) -> None:
@@ -273,7 +273,7 @@ async def test_a_message_of_the_user_that_is_last_reaches_the_model(
     assert "paint it red" in str(provider.requests[-1].messages[-1].content)
 
 
-@pytest.mark.requirement("rewind:edit")
+@pytest.mark.contract("rewind:any-row")
 async def test_an_edited_message_takes_the_place_of_the_old_one(
     rewind_harness: RewindHarness,
 ) -> None:
@@ -292,7 +292,7 @@ async def test_an_edited_message_takes_the_place_of_the_old_one(
     check_histories(task)
 
 
-@pytest.mark.requirement("rewind:edit")
+@pytest.mark.contract("rewind:any-row")
 @PROTOCOLS
 async def test_the_first_message_can_be_said_anew(
     rewind_harness: RewindHarness, protocol: ToolProtocol

@@ -38,7 +38,7 @@ from tests.harness.engine.rewind_harness import (
 
 __all__ = ["rewind_harness"]
 
-pytestmark = pytest.mark.requirement("rewind:files")
+pytestmark = pytest.mark.contract("rewind:files")
 
 
 async def test_files_come_back_as_they_were_at_each_row(rewind_harness: RewindHarness) -> None:

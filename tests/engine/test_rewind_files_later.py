@@ -51,7 +51,7 @@ from tests.harness.engine.scripted_subtasks import (
 
 __all__ = ["rewind_harness"]
 
-pytestmark = pytest.mark.requirement("rewind:files")
+pytestmark = pytest.mark.contract("rewind:files")
 
 ALL = {"a": "2\n", "b": "3\n", "own.txt": "mine\n"}
 

@@ -16,7 +16,7 @@ from tests.harness.engine.rewind_harness import RewindHarness, rewind_harness, t
 
 __all__ = ["rewind_harness"]
 
-pytestmark = pytest.mark.requirement("rewind:files")
+pytestmark = pytest.mark.contract("rewind:files")
 
 WIDE = Settings(always_allow_write=True, always_allow_write_outside_workspace=True)
 

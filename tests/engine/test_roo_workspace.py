@@ -139,7 +139,7 @@ def check_expected(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.requirement("prompt:roo-workspace", "rules:order", "skills:index")
+@pytest.mark.contract("prompt:sections", "rules:order", "skills:priority")
 @pytest.mark.parametrize(
     ("mode", "protocol"),
     [
@@ -189,7 +189,7 @@ async def test_nothing_that_is_hidden_or_skipped_is_sent(tmp_path: Path) -> None
         assert text not in raw
 
 
-@pytest.mark.requirement("prompt:stable-bytes")
+@pytest.mark.contract("context:stable-prefix")
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 async def test_five_requests_in_a_row_begin_with_the_same_bytes(
     tmp_path: Path, provider: str
@@ -221,7 +221,7 @@ async def test_five_requests_in_a_row_begin_with_the_same_bytes(
     assert "Two spaces, no semicolons." in system_of(requests[-1])
 
 
-@pytest.mark.requirement("prompt:fresh-each-run")
+@pytest.mark.contract("context:stable-prefix")
 async def test_a_changed_rule_counts_from_the_next_run_on(tmp_path: Path) -> None:
     async with roo_workspace(tmp_path, DONE, DONE, DONE) as here:
         task = await here.run()
@@ -235,7 +235,7 @@ async def test_a_changed_rule_counts_from_the_next_run_on(tmp_path: Path) -> Non
     assert first.replace("Two spaces, no semicolons.", "Tabs.") == second == third
 
 
-@pytest.mark.requirement("modes:deleted")
+@pytest.mark.contract("modes:fields")
 async def test_a_task_whose_mode_is_gone_goes_on_in_the_usual_one_and_says_so(
     tmp_path: Path,
 ) -> None:
@@ -255,7 +255,7 @@ async def test_a_task_whose_mode_is_gone_goes_on_in_the_usual_one_and_says_so(
     assert any("There is no mode 'translator'" in text for text in said)
 
 
-@pytest.mark.requirement("modes:lookup")
+@pytest.mark.contract("modes:fields")
 async def test_the_model_can_switch_to_a_mode_of_the_project(tmp_path: Path) -> None:
     switch = Turn(call("switch_mode", {"mode_slug": "translator", "reason": "texts"}))
     edit = Turn(call("write_to_file", {"path": "src/prices.ts", "content": "x"}))
@@ -271,7 +271,7 @@ async def test_the_model_can_switch_to_a_mode_of_the_project(tmp_path: Path) -> 
     assert task.mode.name == "🌐 Translator"
 
 
-@pytest.mark.requirement("modes:profile")
+@pytest.mark.contract("modes:profile")
 async def test_a_mode_works_with_the_profile_that_the_settings_give_it(tmp_path: Path) -> None:
     switch = Turn(call("switch_mode", {"mode_slug": "reviewer", "reason": "look at it"}))
     async with roo_workspace(tmp_path, switch) as here, ModelServer([DONE]) as other:
@@ -294,7 +294,7 @@ async def test_a_mode_works_with_the_profile_that_the_settings_give_it(tmp_path:
         await other.wait_for_connections(0)
 
 
-@pytest.mark.requirement("modes:profile")
+@pytest.mark.contract("modes:profile")
 async def test_a_model_named_by_a_flag_stays_with_the_task_in_every_mode(tmp_path: Path) -> None:
     async with roo_workspace(tmp_path, DONE, DONE) as here:
         here.settings(modeApiConfigs={"code": "big", "reviewer": "big"})
@@ -307,7 +307,7 @@ async def test_a_model_named_by_a_flag_stays_with_the_task_in_every_mode(tmp_pat
         assert not _errors(task) and not _errors(again)
 
 
-@pytest.mark.requirement("modes:profile-missing")
+@pytest.mark.contract("modes:profile")
 async def test_an_unknown_profile_is_reported_once_and_the_task_goes_on_with_its_own(
     tmp_path: Path,
 ) -> None:

@@ -144,7 +144,7 @@ async def gone_on(engine_harness: EngineHarness, task: Task) -> Any:
     return await wait_for_ending(await engine_harness.engine.resume(task.id, options=OPTIONS))
 
 
-@pytest.mark.requirement("subtasks:cancel")
+@pytest.mark.contract("subtasks:failure")
 @pytest.mark.shortened
 @pytest.mark.parametrize(("who", "step"), [("parent", daily(6, 2)), ("child", daily(15, 5))])
 async def test_a_tree_is_cancelled_whole_and_goes_on_from_any_moment(

@@ -108,7 +108,7 @@ async def crashed_tree(engine_harness: EngineHarness) -> CrashedTree:
     return CrashedTree(engine_harness, task)
 
 
-pytestmark = pytest.mark.requirement("subtasks:crash")
+pytestmark = pytest.mark.contract("subtasks:crash")
 
 
 async def test_before_the_first_child_is_made(crashed_tree: CrashedTree) -> None:

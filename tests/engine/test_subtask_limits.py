@@ -37,7 +37,7 @@ from tests.harness.engine.scripted_subtasks import (
 LOOK_AGAIN = Turn(call("list_files", {"path": "."}), call("read_file", {"path": "no.txt"}))
 
 
-@pytest.mark.requirement("subtasks:limits")
+@pytest.mark.contract("loop:limits")
 async def test_turns_of_subtasks_count_and_the_limit_ends_the_tree(
     engine_harness: EngineHarness,
 ) -> None:
@@ -67,7 +67,7 @@ async def test_siblings_never_take_more_turns_than_there_are(engine_harness: Eng
     assert len(scripted.requests) == 7
 
 
-@pytest.mark.requirement("subtasks:limits")
+@pytest.mark.contract("loop:limits")
 async def test_money_of_subtasks_counts(engine_harness: EngineHarness) -> None:
     parts = {"the whole": [Turn(delegate("a part")), finish()], "a part": [*looking(8), finish()]}
     task, scripted = await play(
@@ -80,7 +80,7 @@ async def test_money_of_subtasks_counts(engine_harness: EngineHarness) -> None:
     assert task.total_usage.total_cost == 30.0
 
 
-@pytest.mark.requirement("subtasks:limits")
+@pytest.mark.contract("loop:limits")
 async def test_time_ends_subtasks_and_parent_alike(engine_harness: EngineHarness) -> None:
     parts = {
         "the whole": [Turn(delegate("part 1"), delegate("part 2")), finish()],
@@ -103,7 +103,7 @@ async def test_time_ends_subtasks_and_parent_alike(engine_harness: EngineHarness
     check_history(task.messages)
 
 
-@pytest.mark.requirement("subtasks:limits")
+@pytest.mark.contract("loop:limits")
 async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(
     engine_harness: EngineHarness,
 ) -> None:
@@ -136,7 +136,7 @@ async def test_a_limit_of_the_settings_is_asked_once_for_the_tree(
     assert await wait_for_ending(task) == Completed("whole")
 
 
-@pytest.mark.requirement("subtasks:limits")
+@pytest.mark.contract("loop:limits")
 async def test_one_no_to_a_limit_of_the_settings_is_for_the_whole_tree(
     engine_harness: EngineHarness,
 ) -> None:

@@ -67,7 +67,7 @@ async def test_a_message_to_a_subtask_that_is_done_restarts_it_while_its_sibling
     assert task.total_usage.total_tokens_in == 5 * 10
 
 
-@pytest.mark.requirement("subtasks:limits")
+@pytest.mark.contract("loop:limits")
 async def test_a_subtask_that_a_message_restarts_draws_from_the_same_limits(
     engine_harness: EngineHarness,
 ) -> None:
@@ -88,7 +88,7 @@ async def test_a_subtask_that_a_message_restarts_draws_from_the_same_limits(
     assert len(scripted.requests) == 5
 
 
-@pytest.mark.requirement("subtasks:words")
+@pytest.mark.contract("subtasks:failure")
 async def test_a_message_that_answers_the_question_whether_to_resume_reaches_the_subtask(
     engine_harness: EngineHarness,
 ) -> None:
@@ -165,7 +165,7 @@ async def test_messages_to_a_paused_parent_wait_for_its_own_next_turn(
     assert "for you alone" not in get_scripted_subtasks(engine_harness).join_last_request("a part")
 
 
-@pytest.mark.requirement("subtasks:crash")
+@pytest.mark.contract("subtasks:crash")
 async def test_messages_that_wait_for_a_subtask_keep_it_from_returning(
     engine_harness: EngineHarness,
 ) -> None:

@@ -102,7 +102,7 @@ def spawned(task: Task) -> list[str]:
     ]
 
 
-@pytest.mark.requirement("worktrees:subtasks")
+@pytest.mark.contract("worktrees:changes")
 async def test_subtasks_that_touch_the_same_file_do_not_see_each_other(
     repository_harness: RepositoryHarness,
 ) -> None:
@@ -137,7 +137,7 @@ async def test_subtasks_that_touch_the_same_file_do_not_see_each_other(
     check_history(task.messages)
 
 
-@pytest.mark.requirement("worktrees:conflict")
+@pytest.mark.contract("worktrees:changes")
 async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(
     repository_harness: RepositoryHarness,
 ) -> None:
@@ -166,7 +166,7 @@ async def test_the_second_of_two_that_do_not_fit_stays_in_its_worktree(
     assert (repository_harness.worktrees / two / "a.txt").read_text() == "2\n"
 
 
-@pytest.mark.requirement("worktrees:approval")
+@pytest.mark.contract("worktrees:changes")
 async def test_the_user_sees_that_it_is_a_worktree_before_there_is_one(
     repository_harness: RepositoryHarness,
 ) -> None:
@@ -183,7 +183,7 @@ async def test_the_user_sees_that_it_is_a_worktree_before_there_is_one(
     await task.cancel()
 
 
-@pytest.mark.requirement("worktrees:offered")
+@pytest.mark.contract("worktrees:changes")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 async def test_worktrees_are_offered_where_there_is_a_repository(
     repository_harness: RepositoryHarness, plain_harness: EngineHarness, protocol: ToolProtocol
@@ -208,7 +208,7 @@ async def plain_harness(tmp_path: Path) -> AsyncIterator[EngineHarness]:
     await harness.engine.close()
 
 
-@pytest.mark.requirement("tool:new_task:failure:no-repository")
+@pytest.mark.contract("tool:new_task:failure:no-repository")
 async def test_without_a_repository_a_worktree_is_refused(plain_harness: EngineHarness) -> None:
     plain_harness.provider = ScriptedSubtasks(
         {"the whole": [Turn(delegate_to_worktree("a part")), finish("whole")]}
@@ -221,7 +221,7 @@ async def test_without_a_repository_a_worktree_is_refused(plain_harness: EngineH
     assert "not in a git repository" in result
 
 
-@pytest.mark.requirement("worktrees:left")
+@pytest.mark.contract("worktrees:changes")
 async def test_a_subtask_that_fails_leaves_its_worktree_and_says_where(
     repository_harness: RepositoryHarness,
 ) -> None:
@@ -238,7 +238,7 @@ async def test_a_subtask_that_fails_leaves_its_worktree_and_says_where(
     assert not (repository_harness.root / "half.txt").exists()
 
 
-@pytest.mark.requirement("worktrees:nested")
+@pytest.mark.contract("worktrees:changes")
 async def test_a_worktree_below_a_worktree_starts_from_and_returns_to_it(
     repository_harness: RepositoryHarness,
 ) -> None:
@@ -258,7 +258,7 @@ async def test_a_worktree_below_a_worktree_starts_from_and_returns_to_it(
     assert list(repository_harness.worktrees.iterdir()) == []
 
 
-@pytest.mark.requirement("worktrees:trust")
+@pytest.mark.contract("worktrees:changes")
 async def test_the_workspace_above_is_the_one_whose_trust_counts(
     repository_harness: RepositoryHarness,
 ) -> None:
@@ -322,7 +322,7 @@ PARTS = {
 }
 
 
-@pytest.mark.requirement("worktrees:crash")
+@pytest.mark.contract("worktrees:changes")
 async def test_what_is_recorded_as_merged_is_not_merged_again(
     repository_harness: RepositoryHarness,
 ) -> None:

@@ -58,7 +58,7 @@ from tests.harness.engine.scripted_subtasks import (
 from tests.harness.engine.static_customizations import StaticCustomizations
 
 
-@pytest.mark.requirement("subtasks:result", "subtasks:events")
+@pytest.mark.contract("subtasks:result", "subtasks:events")
 async def test_the_result_of_a_subtask_is_the_result_of_the_call(
     engine_harness: EngineHarness,
 ) -> None:
@@ -94,7 +94,7 @@ async def test_the_result_of_a_subtask_is_the_result_of_the_call(
     assert engine_harness.engine.find_open_task(child.id) is None
 
 
-@pytest.mark.requirement("subtasks:row")
+@pytest.mark.contract("subtasks:result")
 async def test_the_row_of_the_call_says_who_shall_do_what(engine_harness: EngineHarness) -> None:
     parts = {
         "the whole": [Turn(delegate("mail x\\\\@y", todos="[ ] one\n[x] two")), finish()],
@@ -118,7 +118,7 @@ async def test_the_row_of_the_call_says_who_shall_do_what(engine_harness: Engine
     assert child.recorder.projection.title == "mail x\\@y"
 
 
-@pytest.mark.requirement("subtasks:finish")
+@pytest.mark.contract("subtasks:result")
 async def test_a_subtask_asks_before_it_hands_over_its_result(
     engine_harness: EngineHarness,
 ) -> None:
@@ -168,7 +168,7 @@ async def test_a_rejected_delegation_makes_no_subtask(engine_harness: EngineHarn
     assert spawned_by(task) == []
 
 
-@pytest.mark.requirement("engine:calls:rejection-stops")
+@pytest.mark.contract("loop:rejection-stops")
 async def test_a_rejection_in_a_subtask_stops_the_whole_tree_until_a_message(
     engine_harness: EngineHarness,
 ) -> None:
@@ -197,7 +197,7 @@ async def test_a_rejection_in_a_subtask_stops_the_whole_tree_until_a_message(
     assert not (engine_harness.root / "a.txt").exists()
 
 
-@pytest.mark.requirement("subtasks:side-by-side")
+@pytest.mark.contract("subtasks:result")
 async def test_neighbours_work_at_the_same_time_and_each_call_gets_its_own_result(
     engine_harness: EngineHarness,
 ) -> None:
@@ -250,7 +250,7 @@ async def test_neighbours_are_all_approved_before_the_first_begins(
     assert len(spawned_by(task)) == 1
 
 
-@pytest.mark.requirement("subtasks:order")
+@pytest.mark.contract("subtasks:result")
 async def test_a_call_after_a_subtask_sees_what_the_subtask_did(
     engine_harness: EngineHarness,
 ) -> None:
@@ -276,8 +276,7 @@ async def test_a_call_after_a_subtask_sees_what_the_subtask_did(
     assert "parent" in scripted.join_last_request("part two")
 
 
-@pytest.mark.requirement("tool:new_task:failure:subtask-failed")
-@pytest.mark.requirement("subtasks:failure")
+@pytest.mark.contract("tool:new_task:failure:subtask-failed", "subtasks:failure")
 async def test_a_subtask_that_fails_gives_an_error_and_the_parent_goes_on(
     engine_harness: EngineHarness,
 ) -> None:
@@ -294,8 +293,7 @@ async def test_a_subtask_that_fails_gives_an_error_and_the_parent_goes_on(
     assert find_rows(task, "subtask_result") == []
 
 
-@pytest.mark.requirement("tool:new_task:failure:subtask-stopped")
-@pytest.mark.requirement("subtasks:stopped")
+@pytest.mark.contract("tool:new_task:failure:subtask-stopped", "subtasks:failure")
 async def test_a_subtask_that_is_stopped_alone_gives_an_error_and_the_parent_goes_on(
     engine_harness: EngineHarness,
 ) -> None:
@@ -315,7 +313,7 @@ async def test_a_subtask_that_is_stopped_alone_gives_an_error_and_the_parent_goe
     assert child.state is TaskState.ABORTED
 
 
-@pytest.mark.requirement("subtasks:cancel")
+@pytest.mark.contract("subtasks:failure")
 async def test_cancel_stops_the_whole_tree_and_resuming_goes_on_with_the_subtask(
     engine_harness: EngineHarness,
 ) -> None:
@@ -372,7 +370,7 @@ async def test_closing_the_engine_leaves_a_tree_that_can_be_resumed(
     assert "part" in list_tool_results(again.messages[2])[0]
 
 
-@pytest.mark.requirement("subtasks:words")
+@pytest.mark.contract("subtasks:failure")
 async def test_messages_after_a_stop_reach_the_subtask_and_the_parent(
     engine_harness: EngineHarness,
 ) -> None:
@@ -393,7 +391,7 @@ async def test_messages_after_a_stop_reach_the_subtask_and_the_parent(
     assert "do it in German" in scripted.join_last_request("the whole")
 
 
-@pytest.mark.requirement("subtasks:nested")
+@pytest.mark.contract("subtasks:result")
 async def test_subtasks_have_subtasks(engine_harness: EngineHarness) -> None:
     parts = {
         "part A": [Turn(delegate("part B")), finish("A")],
@@ -433,7 +431,7 @@ async def test_a_tree_that_is_cut_off_goes_on_at_its_lowest_leaf(
     assert [part for part, _ in scripted.requests] == ["part C", "part B", "part A"]
 
 
-@pytest.mark.requirement("subtasks:depth")
+@pytest.mark.contract("subtasks:result")
 async def test_a_tree_has_a_greatest_depth(engine_harness: EngineHarness) -> None:
     parts: dict[str, Sequence[Turn]] = {
         f"level {n}.": [Turn(delegate(f"level {n + 1}.")), finish(f"result {n}")] for n in range(9)
@@ -446,7 +444,7 @@ async def test_a_tree_has_a_greatest_depth(engine_harness: EngineHarness) -> Non
     assert "nested 8 deep" in scripted.join_last_request("level 8.")
 
 
-@pytest.mark.requirement("subtasks:once")
+@pytest.mark.contract("subtasks:crash")
 async def test_a_subtask_that_goes_on_later_does_not_return_twice(
     engine_harness: EngineHarness,
 ) -> None:
@@ -535,7 +533,7 @@ async def test_subtasks_speak_the_protocol_of_their_parent(engine_harness: Engin
     assert {entry.tool_protocol for entry in engine_harness.engine.history()} == {"xml"}
 
 
-@pytest.mark.requirement("subtasks:failure")
+@pytest.mark.contract("subtasks:failure")
 async def test_subtasks_that_fail_together_are_one_mistake(engine_harness: EngineHarness) -> None:
     hands = [delegate(f"part {n}") for n in range(4)]
     parts: dict[str, Sequence[Turn]] = {"the whole": [Turn(*hands), finish("without them")]}
@@ -545,7 +543,7 @@ async def test_subtasks_that_fail_together_are_one_mistake(engine_harness: Engin
     assert len(list_tool_results(task.messages[2])) == 4
 
 
-@pytest.mark.requirement("subtasks:side-by-side")
+@pytest.mark.contract("subtasks:result")
 async def test_of_many_subtasks_fifty_work_at_once_and_nothing_of_them_is_kept(
     engine_harness: EngineHarness,
 ) -> None:

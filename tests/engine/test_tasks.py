@@ -34,7 +34,7 @@ def offered(provider: ScriptedProvider) -> set[str]:
     return {tool.name for tool in provider.requests[-1].tools}
 
 
-@pytest.mark.requirement("engine:tasks:own-settings")
+@pytest.mark.contract("tasks:isolated")
 async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(
     engine_harness: EngineHarness,
 ) -> None:
@@ -59,7 +59,7 @@ async def test_a_mode_switched_in_one_task_leaves_the_others_in_theirs(
     assert (engine_harness.root / "a.txt").read_text() == "1"
 
 
-@pytest.mark.requirement("protocol:from-model")
+@pytest.mark.contract("protocol:choice")
 @pytest.mark.parametrize("native", [True, False])
 async def test_a_new_task_speaks_what_its_model_can(
     engine_harness: EngineHarness, native: bool
@@ -73,7 +73,7 @@ async def test_a_new_task_speaks_what_its_model_can(
     assert bool(request.tools) is native
 
 
-@pytest.mark.requirement("protocol:from-history")
+@pytest.mark.contract("protocol:choice")
 async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(
     engine_harness: EngineHarness,
 ) -> None:
@@ -87,7 +87,7 @@ async def test_a_task_of_roo_goes_on_in_the_protocol_of_its_history(
     assert provider.requests[0].tool_protocol is ToolProtocol.XML
 
 
-@pytest.mark.requirement("tools:xml-catalogue")
+@pytest.mark.contract("loop:calls")
 async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
     engine_harness: EngineHarness,
 ) -> None:
@@ -103,7 +103,7 @@ async def test_the_prompt_of_an_xml_task_shows_every_tool_with_its_tags(
         assert f"</{tool.name}>" in described
 
 
-@pytest.mark.requirement("engine:asks:nobody-there", "permissions:nobody-there")
+@pytest.mark.contract("asks:unattended", "permissions:unattended")
 @pytest.mark.parametrize("kind", list(AskKind))
 def test_without_a_user_every_kind_of_ask_has_an_answer(kind: AskKind) -> None:
     policy = Unattended()

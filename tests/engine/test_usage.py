@@ -28,7 +28,7 @@ def todo(text: str) -> Turn:
     return Turn(call("update_todo_list", {"todos": text}), DOLLAR)
 
 
-@pytest.mark.requirement("engine:usage:adds-up")
+@pytest.mark.contract("loop:conversation")
 async def test_tokens_and_cost_of_failed_requests_count_too(engine_harness: EngineHarness) -> None:
     play(
         engine_harness,
@@ -42,7 +42,7 @@ async def test_tokens_and_cost_of_failed_requests_count_too(engine_harness: Engi
     assert task.usage.total_cost == pytest.approx(3 + 6)
 
 
-@pytest.mark.requirement("engine:loop:run-limits")
+@pytest.mark.contract("loop:limits")
 async def test_the_budget_ends_the_run_with_its_code(engine_harness: EngineHarness) -> None:
     provider = play(engine_harness, todo("[ ] a"), todo("[ ] b"), todo("[ ] c"))
     task = await engine_harness.start(limits=Limits(max_cost=1.5), policy=Unattended())
@@ -52,7 +52,7 @@ async def test_the_budget_ends_the_run_with_its_code(engine_harness: EngineHarne
     assert len(provider.requests) == 2
 
 
-@pytest.mark.requirement("engine:loop:settings-limits")
+@pytest.mark.contract("loop:limits")
 async def test_the_cost_limit_asks_and_yes_goes_on(engine_harness: EngineHarness) -> None:
     play(engine_harness, todo("[ ] a"), todo("[ ] b"), todo("[ ] c"), Turn(done()))
     task = await engine_harness.start(settings=Settings(allowed_max_cost=1.5))

@@ -31,7 +31,7 @@ def harness(tmp_path: Path) -> ToolHarness:
     return ToolHarness(tmp_path)
 
 
-@pytest.mark.requirement("tool:custom:success")
+@pytest.mark.contract("tool:custom:success")
 async def test_a_python_file_is_a_tool(harness: ToolHarness) -> None:
     harness.write_project_tool("weather.py", WEATHER)
     tools = await harness.load_tools()
@@ -68,7 +68,7 @@ async def test_the_projects_tool_wins_over_the_users(harness: ToolHarness) -> No
     assert await tools.run("same", {}, "code") == "ours"
 
 
-@pytest.mark.requirement("tool:custom:schema:trust")
+@pytest.mark.contract("tool:custom:schema:trust")
 async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(harness: ToolHarness) -> None:
     marker = harness.workspace / "ran"
     harness.write_project_tool(
@@ -83,7 +83,7 @@ async def test_a_file_of_a_project_that_is_not_trusted_is_never_run(harness: Too
     assert await names(tools) == ["evil"]
 
 
-@pytest.mark.requirement("tool:custom:schema:no-tool")
+@pytest.mark.contract("tool:custom:schema:no-tool")
 async def test_files_that_are_no_tools_are_reported_and_the_others_work(
     harness: ToolHarness,
 ) -> None:
@@ -124,7 +124,7 @@ async def test_a_tool_that_fails_tells_the_model_why(harness: ToolHarness) -> No
             await tools.run(f"bad{number}", {}, "code")
 
 
-@pytest.mark.requirement("tool:custom:success:contained")
+@pytest.mark.contract("tool:custom:success:contained")
 async def test_a_tool_sees_no_keys_and_leaves_nothing_running(harness: ToolHarness) -> None:
     harness.write_project_tool(
         "spawn.py",

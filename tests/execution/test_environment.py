@@ -45,7 +45,7 @@ def test_a_proxy_is_passed_on_unless_its_address_holds_a_login(value: str, kept:
     assert ("https_proxy" in build_command_environment({"https_proxy": value})) is kept
 
 
-@pytest.mark.requirement("tool:execute_command:success:environment")
+@pytest.mark.contract("tool:execute_command:success:environment")
 def test_the_locale_is_not_forced() -> None:
     assert not {"LANG", "LC_ALL"} & build_command_environment({"PATH": "/bin"}).keys()
     assert build_command_environment({"LANG": "de_DE.UTF-8"})["LANG"] == "de_DE.UTF-8"
@@ -58,7 +58,7 @@ def test_commands_can_tell_that_an_agent_runs_them_and_wait_for_nobody() -> None
     assert environment["GIT_TERMINAL_PROMPT"] == "0"
 
 
-@pytest.mark.requirement("permissions:commands:words")
+@pytest.mark.contract("permissions:words")
 @pytest.mark.parametrize(
     "path", [".:/bin", "/bin:", ":/bin", "/bin::.", "./bin:/bin:~/x", "bin:/bin"]
 )

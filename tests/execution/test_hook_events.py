@@ -29,7 +29,7 @@ WRITE = Turn(call("write_to_file", {"path": "a.txt", "content": "one\n"}))
 READ = Turn(call("read_file", {"path": "a.txt"}))
 
 
-@pytest.mark.requirement("hooks:before")
+@pytest.mark.contract("hooks:decide")
 async def test_a_hook_sees_the_call_and_stops_it_with_its_reason(harness: HookHarness) -> None:
     look = "cat > seen.json; echo 'no writes today' >&2; exit 2"
     harness.set_user_hooks(hook("beforeTool", look, tools=["write_to_file"]))
@@ -60,7 +60,7 @@ async def test_a_hook_that_is_content_changes_nothing_and_may_speak_to_the_user(
     assert not (harness.root / "wrong").exists()
 
 
-@pytest.mark.requirement("hooks:approved")
+@pytest.mark.contract("permissions:approved-bytes")
 async def test_a_hook_cannot_change_what_was_approved(harness: HookHarness) -> None:
     answer = {"input": {"path": "b.txt", "content": "two"}, "decision": "allow", "message": "x"}
     harness.set_user_hooks(hook("beforeTool", f"echo '{json.dumps(answer)}'"))
@@ -96,7 +96,7 @@ async def test_a_hook_after_a_failed_call_knows_it_and_adds_its_message(
     assert outcomes(task)[0].endswith("read it again")
 
 
-@pytest.mark.requirement("engine:loop:mistakes-per-reply")
+@pytest.mark.contract("loop:mistakes")
 async def test_a_message_about_a_path_that_does_not_exist_makes_it_no_mistake(
     harness: HookHarness,
 ) -> None:
@@ -116,7 +116,7 @@ async def test_a_long_result_is_shortened_for_the_hook(harness: HookHarness) -> 
     assert int((harness.root / "size").read_text()) < 40_000
 
 
-@pytest.mark.requirement("hooks:completion")
+@pytest.mark.contract("hooks:decide")
 async def test_a_result_is_presented_once_the_hook_accepts_it(harness: HookHarness) -> None:
     harness.set_user_hooks(
         hook("onCompletion", "test -e a.txt || { echo 'a.txt is missing' >&2; exit 2; }")
@@ -127,7 +127,7 @@ async def test_a_result_is_presented_once_the_hook_accepts_it(harness: HookHarne
     assert said(task, "completion_result") == ["second"]
 
 
-@pytest.mark.requirement("hooks:completion", "engine:loop:plain-answer")
+@pytest.mark.contract("hooks:decide", "loop:plain-reply")
 async def test_a_plain_answer_is_presented_once_the_hook_accepts_it(harness: HookHarness) -> None:
     harness.set_user_hooks(
         hook("onCompletion", "test -e a.txt || { echo 'a.txt is missing' >&2; exit 2; }")
@@ -139,7 +139,7 @@ async def test_a_plain_answer_is_presented_once_the_hook_accepts_it(harness: Hoo
     assert said(task, "completion_result") == ["It is done."]
 
 
-@pytest.mark.requirement("hooks:ask")
+@pytest.mark.contract("hooks:decide")
 async def test_a_hook_cannot_say_yes_to_a_question(harness: HookHarness) -> None:
     yes = '{"message": "yes", "response": "yesButtonClicked", "decision": "allow"}'
     harness.set_user_hooks(hook("onAsk", f"cat > seen.json; echo '{yes}'"))
@@ -193,7 +193,7 @@ async def test_a_slow_hook_at_a_question_does_not_keep_the_user_waiting(
     assert (harness.root / "a.txt").exists()
 
 
-@pytest.mark.requirement("hooks:denied")
+@pytest.mark.contract("hooks:decide")
 async def test_hooks_do_not_run_for_what_the_rules_refuse(harness: HookHarness) -> None:
     harness.set_user_hooks(hook("beforeTool", "touch ran", tools=["execute_command"]))
     settings = Settings(always_allow_execute=True, allowed_commands=("*",), denied_commands=("rm",))

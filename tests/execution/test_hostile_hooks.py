@@ -39,21 +39,21 @@ def is_alive(file: Path) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-@pytest.mark.requirement("hooks:bounds")
+@pytest.mark.contract("hooks:bounded")
 async def test_a_hook_that_hangs_is_stopped_with_all_its_children(tmp_path: Path) -> None:
     end = await run(tmp_path, "trap '' TERM; sleep 1000 & echo $! > child; wait", seconds=0.5)
     assert end.error == "it took longer than 0.5 seconds and was stopped"
     assert not is_alive(tmp_path / "child")
 
 
-@pytest.mark.requirement("hooks:bounds")
+@pytest.mark.contract("hooks:bounded")
 async def test_a_hook_that_floods_is_stopped_and_little_of_it_is_kept(tmp_path: Path) -> None:
     end = await run(tmp_path, "yes")
     assert end.error == "it printed more than 16 MB"
     assert len(end.stdout) <= 64 * 1024
 
 
-@pytest.mark.requirement("hooks:bounds")
+@pytest.mark.contract("hooks:bounded")
 async def test_a_process_that_leaves_the_group_of_its_hook_is_ended(tmp_path: Path) -> None:
     escape = (
         "(setsid sh -c 'echo $$ > child; exec sleep 1000' &) ; while ! test -s child; do :; done"
@@ -63,7 +63,7 @@ async def test_a_process_that_leaves_the_group_of_its_hook_is_ended(tmp_path: Pa
     assert not is_alive(tmp_path / "child")
 
 
-@pytest.mark.requirement("hooks:bounds")
+@pytest.mark.contract("hooks:bounded")
 async def test_a_process_that_keeps_becoming_another_program_is_ended(tmp_path: Path) -> None:
     """While it does, the system shows it without its environment."""
     (tmp_path / "again.sh").write_text("exec sh again.sh\n", encoding="ascii")
@@ -76,7 +76,7 @@ async def test_a_process_that_keeps_becoming_another_program_is_ended(tmp_path: 
         (tmp_path / "child").unlink()
 
 
-@pytest.mark.requirement("hooks:bounds")
+@pytest.mark.contract("hooks:bounded")
 async def test_a_process_that_takes_long_to_end_has_ended(tmp_path: Path) -> None:
     """Its memory, and with it the mark, is gone before the pages of its deleted file are."""
     keep = "exec 9<>big; fallocate -l 512M big; rm big; echo $$ > child; exec sleep 1000"
@@ -94,7 +94,7 @@ async def test_a_hook_that_ends_by_a_signal_or_cannot_start_has_failed(tmp_path:
     assert "could not be started" in (await run(tmp_path, "a\0b")).error
 
 
-@pytest.mark.requirement("hooks:environment")
+@pytest.mark.contract("hooks:bounded")
 async def test_hooks_get_no_keys(tmp_path: Path) -> None:
     end = await run(tmp_path, "env; pwd")
     assert end.stdout.rstrip().endswith(str(tmp_path))
@@ -124,7 +124,7 @@ async def test_a_long_message_of_a_hook_is_cut(harness: HookHarness) -> None:
     assert "characters left out" in outcomes(task)[0]
 
 
-@pytest.mark.requirement("hooks:failure")
+@pytest.mark.contract("hooks:decide")
 async def test_a_hook_that_fails_is_reported_once_and_holds_nothing_up(
     harness: HookHarness,
 ) -> None:
@@ -138,7 +138,7 @@ async def test_a_hook_that_fails_is_reported_once_and_holds_nothing_up(
     assert len(outcomes(task)) == 2 and not failures(task)
 
 
-@pytest.mark.requirement("hooks:failure")
+@pytest.mark.contract("hooks:decide")
 @pytest.mark.parametrize("command", ["exit 1", "sleep 100", "kill -9 $$"])
 async def test_a_hook_that_has_to_succeed_blocks_when_it_fails(
     harness: HookHarness, command: str
@@ -158,7 +158,7 @@ async def opened(pipe: Path) -> str:
         return await asyncio.to_thread(pipe.read_text)
 
 
-@pytest.mark.requirement("hooks:cancel")
+@pytest.mark.contract("hooks:bounded")
 async def test_cancelling_a_task_ends_its_hook_at_once(harness: HookHarness) -> None:
     (harness.root / "a.txt").write_text("x")
     os.mkfifo(harness.root / "began")

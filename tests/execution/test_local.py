@@ -25,7 +25,7 @@ async def finished(
     return end, running.render_truncated(100_000)
 
 
-@pytest.mark.requirement("tool:execute_command:success:true-exit")
+@pytest.mark.contract("tool:execute_command:success:true-exit")
 @pytest.mark.parametrize(
     ("command", "end"),
     [
@@ -77,7 +77,7 @@ async def test_both_outputs_come_in_the_order_they_were_written(
     assert output == "one\ntwo\nthree\n"
 
 
-@pytest.mark.requirement("tool:execute_command:success:whole-output")
+@pytest.mark.contract("tool:execute_command:success:whole-output")
 async def test_a_last_line_without_newline_is_kept_everywhere(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
@@ -119,7 +119,7 @@ async def test_a_command_that_begins_with_a_dash_is_still_a_command(
     assert "-x" in output
 
 
-@pytest.mark.requirement("tool:execute_command:success:environment")
+@pytest.mark.contract("tool:execute_command:success:environment")
 async def test_stdin_is_closed_so_that_nothing_waits_for_input(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:
@@ -143,7 +143,7 @@ async def test_no_start_up_file_is_read(tmp_path: Path) -> None:
     await terminal.close()
 
 
-@pytest.mark.requirement("tool:execute_command:success:environment")
+@pytest.mark.contract("tool:execute_command:success:environment")
 async def test_secrets_of_the_engine_are_not_in_the_environment(tmp_path: Path) -> None:
     secrets = {"ANTHROPIC_API_KEY": "canary-1", "JOEY_TOKEN": "canary-2", "MY_VAR": "canary-3"}
     terminal = LocalTerminal({"PATH": os.environ["PATH"], **secrets})
@@ -313,7 +313,7 @@ async def test_a_child_with_its_output_elsewhere_is_noticed_and_ended_with_the_t
     assert not is_alive(child)
 
 
-@pytest.mark.requirement("tool:execute_command:success:group")
+@pytest.mark.contract("tool:execute_command:success:group")
 async def test_kill_ends_the_whole_group(terminal: LocalTerminal, tmp_path: Path) -> None:
     listener = Listener()
     command = "sleep 100 & a=$!; sleep 100 & echo pids: $$ $a $!; wait"
@@ -376,7 +376,7 @@ async def test_killing_what_was_left_behind_ends_it(
     assert not is_alive(child)
 
 
-@pytest.mark.requirement("tool:execute_command:success:true-exit")
+@pytest.mark.contract("tool:execute_command:success:true-exit")
 async def test_a_killed_command_never_looks_like_a_success(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:

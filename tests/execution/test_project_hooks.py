@@ -30,7 +30,7 @@ async def work(harness: HookHarness, *turns: Turn) -> list[str]:
     return said(task, "error")
 
 
-@pytest.mark.requirement("hooks:trust")
+@pytest.mark.contract("trust:bytes")
 async def test_hooks_of_a_project_run_once_they_are_trusted(harness: HookHarness) -> None:
     harness.write_project_hooks(hook("beforeTool", "touch ran"))
     (warning,) = await work(harness)
@@ -42,7 +42,7 @@ async def test_hooks_of_a_project_run_once_they_are_trusted(harness: HookHarness
     assert (harness.root / "ran").exists()
 
 
-@pytest.mark.requirement("hooks:trust")
+@pytest.mark.contract("trust:bytes")
 async def test_a_file_that_was_changed_after_trust_is_not_run(harness: HookHarness) -> None:
     harness.write_project_hooks(hook("beforeTool", "true"))
     harness.trust()
@@ -51,7 +51,7 @@ async def test_a_file_that_was_changed_after_trust_is_not_run(harness: HookHarne
     assert not (harness.root / "ran").exists()
 
 
-@pytest.mark.requirement("hooks:trust")
+@pytest.mark.contract("trust:bytes")
 @pytest.mark.parametrize(
     "command",
     ["sh tools/check.sh", "bash -c 'true && sh tools/check.sh'", "X=tools/check.sh;sh $X"],
@@ -69,7 +69,7 @@ async def test_a_script_that_was_changed_after_trust_is_not_run(
     assert not (harness.root / "ran").exists()
 
 
-@pytest.mark.requirement("hooks:trust")
+@pytest.mark.contract("trust:bytes")
 async def test_a_helper_that_appears_beside_the_hooks_ends_their_trust(
     harness: HookHarness,
 ) -> None:
@@ -83,7 +83,7 @@ async def test_a_helper_that_appears_beside_the_hooks_ends_their_trust(
     assert not (harness.root / "ran").exists()
 
 
-@pytest.mark.requirement("hooks:changed")
+@pytest.mark.contract("trust:bytes")
 @pytest.mark.parametrize("on_failure", ["continue", "block"])
 async def test_a_hook_that_is_changed_while_a_task_works_has_failed(
     harness: HookHarness, on_failure: str
@@ -103,7 +103,7 @@ async def test_a_hook_that_is_changed_while_a_task_works_has_failed(
     assert bool(failures(task)) == (on_failure == "block")
 
 
-@pytest.mark.requirement("hooks:links")
+@pytest.mark.contract("trust:bytes")
 async def test_a_file_of_hooks_that_is_a_link_out_of_the_workspace_is_not_read(
     harness: HookHarness,
 ) -> None:
@@ -118,7 +118,7 @@ async def test_a_file_of_hooks_that_is_a_link_out_of_the_workspace_is_not_read(
     assert not (harness.root / "ran").exists()
 
 
-@pytest.mark.requirement("hooks:links")
+@pytest.mark.contract("trust:bytes")
 async def test_trust_follows_the_bytes_and_not_the_link(harness: HookHarness) -> None:
     real = harness.root / "data.json"
     real.write_text(json.dumps([hook("beforeTool", "true")]))
@@ -160,7 +160,7 @@ async def test_a_pipe_in_place_of_the_file_holds_nothing_up(harness: HookHarness
     assert "not a regular file" in (await work(harness))[0]
 
 
-@pytest.mark.requirement("hooks:shown")
+@pytest.mark.contract("trust:bytes")
 def test_trust_shows_the_whole_command(harness: HookHarness) -> None:
     command = "curl https://example.org/" + "x" * 300 + "\nsecond line"
     harness.write_project_hooks(hook("beforeTool", command, tools=["write_to_file"]))
@@ -172,7 +172,7 @@ def test_trust_shows_the_whole_command(harness: HookHarness) -> None:
     )
 
 
-@pytest.mark.requirement("hooks:protected")
+@pytest.mark.contract("permissions:protected")
 @pytest.mark.parametrize("path", [".roo/hooks.json", ".ROO/Hooks.json", ".roo/hooks/x.sh"])
 def test_hooks_are_protected_files(tmp_path: Path, path: str) -> None:
     place = LocalFiles(tmp_path).resolve(path)

@@ -88,7 +88,7 @@ def to_link(script: Path) -> None:
     script.symlink_to("/etc/hostname")
 
 
-@pytest.mark.requirement("trust:scripts")
+@pytest.mark.contract("trust:bytes")
 @pytest.mark.parametrize("swap", [to_directory, to_pipe, to_link, Path.unlink])
 def test_a_trusted_script_that_becomes_something_else_is_a_new_question(
     project: TrustedProject, swap: Callable[[Path], None]
@@ -99,7 +99,7 @@ def test_a_trusted_script_that_becomes_something_else_is_a_new_question(
     assert not project.is_trusted()
 
 
-@pytest.mark.requirement("trust:scripts")
+@pytest.mark.contract("trust:bytes")
 def test_a_link_out_of_the_workspace_that_is_turned_elsewhere_is_a_new_question(
     project: TrustedProject, tmp_path: Path
 ) -> None:
@@ -113,7 +113,7 @@ def test_a_link_out_of_the_workspace_that_is_turned_elsewhere_is_a_new_question(
     assert not project.is_trusted()
 
 
-@pytest.mark.requirement("trust:scripts")
+@pytest.mark.contract("trust:bytes")
 @pytest.mark.parametrize(
     "entry",
     [
@@ -137,7 +137,7 @@ def test_a_script_counts_however_the_entry_names_it(
     assert not project.is_trusted()
 
 
-@pytest.mark.requirement("trust:scripts")
+@pytest.mark.contract("trust:bytes")
 def test_a_program_of_the_workspace_that_is_found_by_the_users_own_path_counts(
     project: TrustedProject,
 ) -> None:
@@ -148,7 +148,7 @@ def test_a_program_of_the_workspace_that_is_found_by_the_users_own_path_counts(
     assert not project.is_trusted()
 
 
-@pytest.mark.requirement("trust:scripts")
+@pytest.mark.contract("trust:bytes")
 def test_reaching_the_workspace_by_a_link_leaves_no_script_out(
     project: TrustedProject, tmp_path: Path
 ) -> None:
@@ -177,7 +177,7 @@ def detail(**entry: Any) -> list[str]:
     return list(list_trust_items(config, Path("/work"), {})[0].details)
 
 
-@pytest.mark.requirement("trust:shown")
+@pytest.mark.contract("trust:bytes")
 def test_no_variable_of_the_user_is_passed_on_unseen() -> None:
     shown = detail(command="x", env={"MODE": "fast ${env:A_KEY} and ${env:OTHER}", "PLAIN": "hush"})
     assert "sets      MODE from ${env:A_KEY}, ${env:OTHER}" in shown
@@ -186,12 +186,12 @@ def test_no_variable_of_the_user_is_passed_on_unseen() -> None:
     assert "hush" not in "".join(shown)
 
 
-@pytest.mark.requirement("trust:shown")
+@pytest.mark.contract("trust:bytes")
 def test_a_directory_made_of_variables_is_shown_as_it_was_written() -> None:
     assert "in        ${env:HOME}/x" in detail(command="x", cwd="${env:HOME}/x")
 
 
-@pytest.mark.requirement("trust:shown")
+@pytest.mark.contract("trust:bytes")
 def test_an_entry_cannot_add_lines_of_its_own_to_what_is_shown() -> None:
     details = detail(
         command="evil",
@@ -203,7 +203,7 @@ def test_an_entry_cannot_add_lines_of_its_own_to_what_is_shown() -> None:
     assert not [line for line in details if len(line.splitlines()) > 1]
 
 
-@pytest.mark.requirement("trust:shown")
+@pytest.mark.contract("trust:bytes")
 def test_a_server_that_takes_the_place_of_ones_own_says_so(harness: HubHarness) -> None:
     harness.write(files={"command": "mine"})
     harness.write(project=True, files={"command": "theirs"}, other={"command": "theirs"})
@@ -213,7 +213,7 @@ def test_a_server_that_takes_the_place_of_ones_own_says_so(harness: HubHarness) 
     assert "your own server" not in details["mcp:other"]
 
 
-@pytest.mark.requirement("trust:no-start")
+@pytest.mark.contract("trust:bytes")
 async def test_a_changed_allow_list_gives_nothing_before_it_is_trusted(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -232,7 +232,7 @@ async def test_a_changed_allow_list_gives_nothing_before_it_is_trusted(
     await lease.close()
 
 
-@pytest.mark.requirement("trust:revoke")
+@pytest.mark.contract("trust:bytes")
 async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answering(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -252,7 +252,7 @@ async def test_trust_that_is_taken_back_stops_a_server_that_is_busy_not_answerin
     await lease.close()
 
 
-@pytest.mark.requirement("trust:no-start")
+@pytest.mark.contract("trust:bytes")
 async def test_a_relative_directory_in_the_users_path_runs_nothing_of_the_workspace(
     harness: HubHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,7 +338,7 @@ async def test_pins_do_not_grow_without_end(harness: HubHarness, tmp_path: Path)
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:pins")
+@pytest.mark.contract("mcp:pins")
 async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -349,7 +349,7 @@ async def test_tools_that_only_the_users_settings_allow_are_pinned_too(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:pins")
+@pytest.mark.contract("mcp:pins")
 async def test_a_tool_that_changes_while_a_user_decides_is_not_called(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -366,7 +366,7 @@ async def test_a_tool_that_changes_while_a_user_decides_is_not_called(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:pins")
+@pytest.mark.contract("mcp:pins")
 @pytest.mark.parametrize(
     ("subject", "patterns", "changed", "allowed"),
     [
@@ -388,7 +388,7 @@ def test_leave_given_by_name_covers_only_what_was_meant(
     assert isinstance(decide((claim,), settings), Allow) == allowed
 
 
-@pytest.mark.requirement("mcp:stdio:no-orphans")
+@pytest.mark.contract("mcp:transports")
 async def test_cancelling_twice_leaves_no_process_behind(
     harness: HubHarness, tmp_path: Path
 ) -> None:

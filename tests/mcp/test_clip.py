@@ -51,7 +51,7 @@ def cut(message: dict[str, Any], limit: int) -> dict[str, Any] | None:
 LONG = "é" * 400
 
 
-@pytest.mark.requirement("mcp:result:cut")
+@pytest.mark.contract("mcp:bounded")
 @pytest.mark.parametrize("last", [True, False])
 def test_the_beginning_of_a_text_is_kept_under_the_same_id(last: bool) -> None:
     result = {"content": [{"type": "text", "text": "whole"}, {"type": "text", "text": LONG}]}

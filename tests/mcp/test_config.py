@@ -47,13 +47,13 @@ BAD: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.requirement("mcp:config:schema")
+@pytest.mark.contract("mcp:config")
 @pytest.mark.parametrize(("entry", "transport"), GOOD)
 def test_an_entry_in_roos_schema_is_taken(entry: dict[str, Any], transport: str) -> None:
     assert parse_server("name", entry, "global", {}).transport == transport
 
 
-@pytest.mark.requirement("mcp:config:schema")
+@pytest.mark.contract("mcp:config")
 @pytest.mark.parametrize(("entry", "reason"), BAD)
 def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_stay(
     entry: Any, reason: str
@@ -66,7 +66,7 @@ def test_a_bad_entry_is_left_out_with_its_reason_and_the_others_stay(
     assert reason in problem
 
 
-@pytest.mark.requirement("mcp:config:variables")
+@pytest.mark.contract("mcp:config")
 def test_variables_are_filled_in_everywhere_and_unset_ones_stay() -> None:
     entry = {"command": "${env:NAME}", "args": ["${workspaceFolder}/x", "${env:UNSET}"]}
     config = parse_server("name", entry, "global", VARIABLES)
@@ -119,7 +119,7 @@ def harness(tmp_path: Path) -> ConfigHarness:
     return ConfigHarness(tmp_path)
 
 
-@pytest.mark.requirement("mcp:config:scopes")
+@pytest.mark.contract("mcp:config")
 def test_the_projects_server_hides_the_users_of_the_same_name(harness: ConfigHarness) -> None:
     harness.write(harness.home / "mcp_settings.json", a={"command": "roo"}, c={"command": "roo"})
     harness.write(harness.home / "mcp.json", a={"command": "mine"}, b={"command": "mine"})
@@ -134,7 +134,7 @@ def test_the_projects_server_hides_the_users_of_the_same_name(harness: ConfigHar
     assert not harness.files.refresh()
 
 
-@pytest.mark.requirement("mcp:config:broken-json")
+@pytest.mark.contract("mcp:config")
 def test_broken_json_keeps_what_was_loaded(harness: ConfigHarness) -> None:
     harness.write(harness.home / "mcp.json", a={"command": "x"})
     harness.files.refresh()
@@ -160,7 +160,7 @@ def test_a_pipe_or_a_giant_in_place_of_the_file_is_a_problem_and_no_wait(
     assert harness.files.configs == {}
 
 
-@pytest.mark.requirement("mcp:config:home-is-workspace")
+@pytest.mark.contract("mcp:config")
 def test_where_the_users_directory_is_the_workspaces_its_servers_are_the_users(
     tmp_path: Path,
 ) -> None:
@@ -172,7 +172,7 @@ def test_where_the_users_directory_is_the_workspaces_its_servers_are_the_users(
     assert files.configs["a"].source == "global"
 
 
-@pytest.mark.requirement("trust:scripts")
+@pytest.mark.contract("trust:bytes")
 def test_files_of_the_workspace_that_a_server_runs_are_part_of_what_is_trusted(
     harness: ConfigHarness,
 ) -> None:
@@ -188,7 +188,7 @@ def test_files_of_the_workspace_that_a_server_runs_are_part_of_what_is_trusted(
     assert list_trust_items(config, harness.workspace, {})[1].content != before
 
 
-@pytest.mark.requirement("trust:shown")
+@pytest.mark.contract("trust:bytes")
 def test_what_is_shown_before_trust_is_the_whole_command_its_place_and_names_of_variables() -> None:
     entry = {
         "command": "npx",

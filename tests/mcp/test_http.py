@@ -29,7 +29,7 @@ def entry(web: Web, **more: Any) -> dict[str, Any]:
     return {"type": "streamable-http", "url": f"{web.url}/mcp", **more}
 
 
-@pytest.mark.requirement("mcp:http:connect")
+@pytest.mark.contract("mcp:transports")
 async def test_a_server_behind_an_address_is_used_with_its_headers(
     harness: HubHarness, web: Web
 ) -> None:
@@ -42,7 +42,7 @@ async def test_a_server_behind_an_address_is_used_with_its_headers(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:result:cut")
+@pytest.mark.contract("mcp:bounded")
 @pytest.mark.parametrize("tool", ["json", "sse"])
 async def test_an_answer_of_fifty_megabytes_is_cut(
     harness: HubHarness, web: Web, tool: str
@@ -57,7 +57,7 @@ async def test_an_answer_of_fifty_megabytes_is_cut(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:http:compression")
+@pytest.mark.contract("mcp:transports")
 async def test_an_answer_that_would_unfold_to_any_size_is_refused(
     harness: HubHarness, web: Web
 ) -> None:
@@ -68,7 +68,7 @@ async def test_an_answer_that_would_unfold_to_any_size_is_refused(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:http:session-lost")
+@pytest.mark.contract("mcp:transports")
 async def test_a_session_that_the_server_forgot_is_begun_again(
     harness: HubHarness, web: Web
 ) -> None:
@@ -87,7 +87,7 @@ async def test_an_address_where_nobody_listens_is_named_as_such(harness: HubHarn
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:oauth:needed")
+@pytest.mark.contract("mcp:login")
 async def test_a_server_that_wants_a_login_says_how_and_nobody_is_registered(
     harness: HubHarness, web: Web
 ) -> None:
@@ -139,7 +139,7 @@ async def log_in(harness: HubHarness) -> int:
     return tools
 
 
-@pytest.mark.requirement("mcp:oauth:login")
+@pytest.mark.contract("mcp:login")
 async def test_a_login_is_kept_privately_and_used_by_tasks(harness: HubHarness, web: Web) -> None:
     web.login = True
     lease = await harness.open(web=entry(web))
@@ -153,7 +153,7 @@ async def test_a_login_is_kept_privately_and_used_by_tasks(harness: HubHarness, 
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:oauth:refresh")
+@pytest.mark.contract("mcp:login")
 async def test_a_token_that_ran_out_is_renewed_without_a_user(
     harness: HubHarness, web: Web
 ) -> None:
@@ -172,7 +172,7 @@ async def test_a_token_that_ran_out_is_renewed_without_a_user(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:oauth:refresh")
+@pytest.mark.contract("mcp:login")
 async def test_renewing_a_token_disturbs_nobody_but_a_new_login_is_noticed(
     harness: HubHarness, web: Web
 ) -> None:
@@ -199,7 +199,7 @@ async def test_renewing_a_token_disturbs_nobody_but_a_new_login_is_noticed(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:oauth:expired")
+@pytest.mark.contract("mcp:login")
 async def test_a_login_that_is_worth_nothing_any_more_asks_for_another(
     harness: HubHarness, web: Web
 ) -> None:
@@ -213,7 +213,7 @@ async def test_a_login_that_is_worth_nothing_any_more_asks_for_another(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:oauth:refused")
+@pytest.mark.contract("mcp:login")
 async def test_a_refused_login_is_reported_with_its_reason(harness: HubHarness, web: Web) -> None:
     web.login, web.refuse = True, True
     harness.write(web=entry(web))
@@ -225,7 +225,7 @@ async def test_a_refused_login_is_reported_with_its_reason(harness: HubHarness, 
     assert web.tokens == set()
 
 
-@pytest.mark.requirement("mcp:oauth:callback")
+@pytest.mark.contract("mcp:login")
 async def test_strangers_at_the_callback_get_nothing_and_change_nothing() -> None:
     async with open_callback_server() as callback:
         callback.expected_state = "ours"

@@ -14,7 +14,7 @@ from tests.harness.mcp.hub_harness import HubHarness, names, server, settled, ti
 from tests.harness.paths import ROOT
 
 
-@pytest.mark.requirement("mcp:idle")
+@pytest.mark.contract("mcp:config")
 def test_where_no_server_is_named_the_library_is_not_loaded(tmp_path: Path) -> None:
     program = """
 import asyncio, sys
@@ -42,7 +42,7 @@ asyncio.run(main())
     assert run.stdout.strip() == "['disabled'] False"
 
 
-@pytest.mark.requirement("mcp:config:live")
+@pytest.mark.contract("mcp:config")
 async def test_servers_follow_their_files_while_tasks_are_at_work(harness: HubHarness) -> None:
     lease = await harness.open(stays=tiny(), goes=tiny())
     pid = (await lease.call_tool("stays", "pid", {})).text
@@ -57,7 +57,7 @@ async def test_servers_follow_their_files_while_tasks_are_at_work(harness: HubHa
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:config:live")
+@pytest.mark.contract("mcp:config")
 async def test_settings_that_need_no_new_connection_get_none(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
     pid = (await lease.call_tool("tiny", "pid", {})).text
@@ -75,7 +75,7 @@ async def test_settings_that_need_no_new_connection_get_none(harness: HubHarness
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:config:watch-paths")
+@pytest.mark.contract("mcp:config")
 async def test_a_server_is_started_anew_when_what_it_watches_changes(harness: HubHarness) -> None:
     built = harness.workspace / "built.js"
     built.write_text("1")
@@ -110,7 +110,7 @@ async def test_a_server_that_changes_while_it_starts_is_ready_once_it_was_starte
     await lease.close()
 
 
-@pytest.mark.requirement("trust:no-start")
+@pytest.mark.contract("trust:bytes")
 async def test_a_projects_server_does_not_start_before_it_is_trusted(
     tmp_path: Path,
 ) -> None:
@@ -137,7 +137,7 @@ async def test_a_projects_server_does_not_start_before_it_is_trusted(
     await lease.close()
 
 
-@pytest.mark.requirement("trust:any-change")
+@pytest.mark.contract("trust:bytes")
 async def test_any_change_of_a_projects_entry_is_a_new_question(harness: HubHarness) -> None:
     harness.write(project=True, theirs=tiny())
     lease = harness.hubs.lease(harness.workspace)
@@ -151,7 +151,7 @@ async def test_any_change_of_a_projects_entry_is_a_new_question(harness: HubHarn
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:pins")
+@pytest.mark.contract("mcp:pins")
 async def test_an_allowed_tool_whose_description_changes_is_asked_about_again(
     harness: HubHarness,
 ) -> None:
@@ -169,7 +169,7 @@ async def test_an_allowed_tool_whose_description_changes_is_asked_about_again(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:pins")
+@pytest.mark.contract("mcp:pins")
 async def test_what_a_tool_looked_like_is_remembered_between_runs(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny(alwaysAllow=["*"]))
     await lease.close()

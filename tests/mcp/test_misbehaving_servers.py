@@ -22,7 +22,7 @@ from tests.harness.mcp.hub_harness import (
 from tests.harness.mcp.misbehaving_server import misbehaving
 
 
-@pytest.mark.requirement("mcp:stdio:garbage")
+@pytest.mark.contract("mcp:transports")
 async def test_letters_that_are_none_are_replaced(harness: HubHarness, tmp_path: Path) -> None:
     """Programs cut texts in the middle of a letter, or write in another encoding."""
     lease = await harness.open(r=misbehaving("plain", tmp_path, timeout=5))
@@ -51,7 +51,7 @@ async def test_a_server_that_wants_a_model_directories_or_a_user_is_refused(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:result:cut")
+@pytest.mark.contract("mcp:bounded")
 @pytest.mark.parametrize("tool", ["many_parts", "many_icons"])
 async def test_an_answer_of_a_million_parts_is_refused_before_it_is_looked_at(
     harness: HubHarness, tmp_path: Path, tool: str
@@ -72,7 +72,7 @@ async def test_what_a_server_says_of_itself_has_an_end(harness: HubHarness, tmp_
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:call:progress")
+@pytest.mark.contract("mcp:calls")
 async def test_news_of_a_call_are_short(harness: HubHarness, tmp_path: Path) -> None:
     lease = await harness.open(r=misbehaving("plain", tmp_path))
     progress: list[str] = []
@@ -81,7 +81,7 @@ async def test_news_of_a_call_are_short(harness: HubHarness, tmp_path: Path) -> 
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:call:cancel")
+@pytest.mark.contract("mcp:calls")
 async def test_two_tasks_in_one_tool_do_not_disturb_each_other(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -101,7 +101,7 @@ async def test_two_tasks_in_one_tool_do_not_disturb_each_other(
     await other.close()
 
 
-@pytest.mark.requirement("mcp:call:timeout")
+@pytest.mark.contract("mcp:calls")
 async def test_a_server_that_listens_no_more_ends_no_later_than_promised(
     harness: HubHarness, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ def entry(command: list[str], *more: str) -> dict[str, Any]:
     return {"command": program, "args": [*args, *more]}
 
 
-@pytest.mark.requirement("mcp:reference:everything")
+@pytest.mark.contract("mcp:transports")
 async def test_the_everything_server_shows_all_that_is_understood(
     harness: HubHarness, npm_servers: Commands
 ) -> None:
@@ -48,7 +48,7 @@ async def test_the_everything_server_shows_all_that_is_understood(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:reference:everything")
+@pytest.mark.contract("mcp:transports")
 async def test_its_resources_are_listed_and_read(
     harness: HubHarness, npm_servers: Commands
 ) -> None:
@@ -64,7 +64,7 @@ async def test_its_resources_are_listed_and_read(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:call:progress", "mcp:call:cancel")
+@pytest.mark.contract("mcp:calls")
 async def test_a_long_operation_tells_its_progress_and_can_be_cancelled(
     harness: HubHarness, npm_servers: Commands
 ) -> None:
@@ -87,7 +87,7 @@ async def test_a_long_operation_tells_its_progress_and_can_be_cancelled(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:call:is-error")
+@pytest.mark.contract("mcp:calls")
 async def test_a_failed_call_is_marked_and_prefixed(
     harness: HubHarness, npm_servers: Commands
 ) -> None:
@@ -103,7 +103,7 @@ async def test_a_failed_call_is_marked_and_prefixed(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:reference:filesystem")
+@pytest.mark.contract("mcp:transports")
 async def test_the_filesystem_server_works_on_the_workspace(
     harness: HubHarness, npm_servers: Commands
 ) -> None:
@@ -147,7 +147,7 @@ def free_port() -> int:
         return port
 
 
-@pytest.mark.requirement("mcp:http:connect", "mcp:sse:connect")
+@pytest.mark.contract("mcp:transports")
 @pytest.mark.parametrize(
     ("argument", "kind", "path"), [("streamableHttp", "streamable-http", "mcp"), ("sse",) * 3]
 )
@@ -174,7 +174,7 @@ async def test_the_everything_server_behind_an_address(
         await lease.close()
 
 
-@pytest.mark.requirement("mcp:reconnect")
+@pytest.mark.contract("mcp:transports")
 async def test_a_reference_server_that_is_killed_comes_back(
     harness: HubHarness, npm_servers: Commands
 ) -> None:

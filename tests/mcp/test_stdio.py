@@ -27,7 +27,7 @@ from tests.harness.mcp.hub_harness import (
 from tests.harness.paths import ROOT
 
 
-@pytest.mark.requirement("mcp:stdio:connect")
+@pytest.mark.contract("mcp:transports")
 async def test_a_server_is_started_greeted_and_listed(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
     found = server(lease, "tiny")
@@ -37,7 +37,7 @@ async def test_a_server_is_started_greeted_and_listed(harness: HubHarness) -> No
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:stdio:environment")
+@pytest.mark.contract("mcp:transports")
 async def test_a_server_sees_a_bare_environment_and_what_its_entry_sets(
     harness: HubHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -50,14 +50,14 @@ async def test_a_server_sees_a_bare_environment_and_what_its_entry_sets(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:stdio:garbage")
+@pytest.mark.contract("mcp:transports")
 async def test_what_is_no_message_on_its_output_is_passed_over(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny("--garbage"))
     assert (await lease.call_tool("tiny", "echo", {"text": "still here"})).text == "still here"
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:stdio:missing-command")
+@pytest.mark.contract("mcp:transports")
 async def test_a_command_that_does_not_exist_is_named(harness: HubHarness) -> None:
     lease = await harness.open(gone={"command": "surely-not-installed"})
     found = server(lease, "gone")
@@ -68,7 +68,7 @@ async def test_a_command_that_does_not_exist_is_named(harness: HubHarness) -> No
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:stdio:last-words")
+@pytest.mark.contract("mcp:transports")
 async def test_a_server_that_ends_at_once_is_quoted(harness: HubHarness) -> None:
     script = "import sys; print('no licence found', file=sys.stderr); sys.exit(3)"
     lease = await harness.open(bad={"command": sys.executable, "args": ["-c", script]})
@@ -77,8 +77,7 @@ async def test_a_server_that_ends_at_once_is_quoted(harness: HubHarness) -> None
     await lease.close()
 
 
-@pytest.mark.requirement("tool:mcp:failure:died")
-@pytest.mark.requirement("mcp:reconnect")
+@pytest.mark.contract("tool:mcp:failure:died", "mcp:transports")
 async def test_a_server_that_dies_in_a_call_says_so_and_is_started_again(
     harness: HubHarness,
 ) -> None:
@@ -94,7 +93,7 @@ async def test_a_server_that_dies_in_a_call_says_so_and_is_started_again(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:reconnect")
+@pytest.mark.contract("mcp:transports")
 async def test_a_server_that_is_killed_is_started_again(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
     os.kill(int((await lease.call_tool("tiny", "pid", {})).text), signal.SIGKILL)
@@ -104,8 +103,7 @@ async def test_a_server_that_is_killed_is_started_again(harness: HubHarness) -> 
     await lease.close()
 
 
-@pytest.mark.requirement("tool:mcp:failure:timeout")
-@pytest.mark.requirement("mcp:call:timeout")
+@pytest.mark.contract("tool:mcp:failure:timeout", "mcp:calls")
 async def test_a_call_that_is_never_answered_ends_in_time_and_tells_the_server(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -118,7 +116,7 @@ async def test_a_call_that_is_never_answered_ends_in_time_and_tells_the_server(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:call:cancel")
+@pytest.mark.contract("mcp:calls")
 async def test_cancelling_a_call_is_prompt_and_tells_the_server(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -133,7 +131,7 @@ async def test_cancelling_a_call_is_prompt_and_tells_the_server(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:call:server-error")
+@pytest.mark.contract("mcp:calls")
 async def test_an_error_of_the_server_is_not_taken_for_its_death(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
     with pytest.raises(ToolError, match="it does not want to"):
@@ -142,7 +140,7 @@ async def test_an_error_of_the_server_is_not_taken_for_its_death(harness: HubHar
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:result:cut")
+@pytest.mark.contract("mcp:bounded")
 async def test_a_result_of_a_hundred_megabytes_is_cut_and_leaves_little_memory_used(
     harness: HubHarness,
 ) -> None:
@@ -157,7 +155,7 @@ async def test_a_result_of_a_hundred_megabytes_is_cut_and_leaves_little_memory_u
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:flood")
+@pytest.mark.contract("mcp:bounded")
 async def test_a_flood_of_news_does_not_keep_others_from_working(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny("--flood"), other=tiny())
     assert (await lease.call_tool("other", "echo", {"text": "calm"})).text == "calm"
@@ -167,7 +165,7 @@ async def test_a_flood_of_news_does_not_keep_others_from_working(harness: HubHar
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:flood")
+@pytest.mark.contract("mcp:bounded")
 async def test_a_server_that_asks_without_end_and_reads_no_answer_is_let_go(
     harness: HubHarness,
 ) -> None:
@@ -176,7 +174,7 @@ async def test_a_server_that_asks_without_end_and_reads_no_answer_is_let_go(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:list-changed")
+@pytest.mark.contract("mcp:transports")
 async def test_tools_that_appear_later_are_noticed(harness: HubHarness) -> None:
     lease = await harness.open(tiny=tiny())
     before = lease.servers
@@ -187,7 +185,7 @@ async def test_tools_that_appear_later_are_noticed(harness: HubHarness) -> None:
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:stdio:no-orphans")
+@pytest.mark.contract("mcp:transports")
 async def test_a_server_that_ignores_everything_is_gone_with_its_last_task(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -214,7 +212,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.requirement("mcp:stdio:no-orphans")
+@pytest.mark.contract("mcp:transports")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends the children of the killed")
 def test_a_server_that_ignores_everything_is_gone_when_joey_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _HOST, str(tmp_path)]
@@ -228,7 +226,7 @@ def test_a_server_that_ignores_everything_is_gone_when_joey_is_killed(tmp_path: 
         assert not is_alive(pid)
 
 
-@pytest.mark.requirement("mcp:shared")
+@pytest.mark.contract("tasks:isolated")
 async def test_tasks_of_one_directory_share_their_servers_until_the_last_is_done(
     harness: HubHarness, tmp_path: Path
 ) -> None:
@@ -246,7 +244,7 @@ async def test_tasks_of_one_directory_share_their_servers_until_the_last_is_done
     assert not is_alive(int(pids.pop()))
 
 
-@pytest.mark.requirement("mcp:modern")
+@pytest.mark.contract("mcp:transports")
 async def test_a_server_that_knows_only_the_newer_handshake_is_met_in_it(
     harness: HubHarness,
 ) -> None:
@@ -256,7 +254,7 @@ async def test_a_server_that_knows_only_the_newer_handshake_is_met_in_it(
     await lease.close()
 
 
-@pytest.mark.requirement("mcp:settle")
+@pytest.mark.contract("mcp:config")
 async def test_waiting_for_a_server_that_never_greets_is_bounded_and_not_repeated(
     harness: HubHarness,
 ) -> None:

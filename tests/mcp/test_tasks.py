@@ -46,7 +46,7 @@ def with_servers(
     return mcp
 
 
-@pytest.mark.requirement("tool:mcp:success")
+@pytest.mark.contract("tool:mcp:success")
 async def test_a_model_calls_a_real_servers_tool_and_a_user_allows_it(
     harness: EngineHarness, tmp_path: Path
 ) -> None:
@@ -73,7 +73,7 @@ async def test_a_model_calls_a_real_servers_tool_and_a_user_allows_it(
     assert len(find_rows(task, "mcp_server_request_started")) == 1
 
 
-@pytest.mark.requirement("tool:mcp:success")
+@pytest.mark.contract("tool:mcp:success")
 async def test_the_first_request_already_offers_the_tools_and_the_name_stays_as_called(
     harness: EngineHarness,
 ) -> None:
@@ -92,7 +92,7 @@ async def test_the_first_request_already_offers_the_tools_and_the_name_stays_as_
     assert getattr(used, "name", "") == "weather__get_forecast"
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:xml")
+@pytest.mark.contract("tool:use_mcp_tool:xml")
 async def test_an_xml_task_reads_of_servers_in_its_prompt_and_calls_by_tags(
     harness: EngineHarness,
 ) -> None:
@@ -134,7 +134,7 @@ async def test_a_native_prompt_and_a_mode_without_mcp_say_nothing_of_servers(
     assert mcp.ready_waits == 0
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:schema:mode")
+@pytest.mark.contract("tool:use_mcp_tool:schema:mode")
 async def test_a_mode_without_mcp_may_not_call_servers(harness: EngineHarness) -> None:
     mcp = with_servers(harness)
     harness.use_script(Turn(call("mcp--weather--get_forecast", {"days": 1})), finish())
@@ -145,8 +145,9 @@ async def test_a_mode_without_mcp_may_not_call_servers(harness: EngineHarness) -
     assert mcp.calls == []
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
-@pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-server")
+@pytest.mark.contract(
+    "tool:use_mcp_tool:failure:unknown-tool", "tool:use_mcp_tool:failure:unknown-server"
+)
 async def test_an_unknown_tool_of_a_server_counts_as_a_mistake_and_is_named(
     harness: EngineHarness,
 ) -> None:

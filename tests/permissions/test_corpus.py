@@ -42,14 +42,14 @@ BASH = tuple(
 )
 
 
-@pytest.mark.requirement("permissions:commands:corpus")
+@pytest.mark.contract("permissions:corpus")
 async def test_no_hostile_command_that_runs_unasked_does_harm(tmp_path: Path) -> None:
     outcome = await run_hostile(tmp_path, sample_commands(list_hostile_commands(), SAMPLE, SEED))
 
     assert outcome.harm_by_line == {}
 
 
-@pytest.mark.requirement("permissions:commands:corpus")
+@pytest.mark.contract("permissions:corpus")
 async def test_nearly_all_harmless_commands_run_unasked(tmp_path: Path) -> None:
     lines = list_harmless_commands()
     asked = await check_harmless(tmp_path, lines)
@@ -57,7 +57,7 @@ async def test_nearly_all_harmless_commands_run_unasked(tmp_path: Path) -> None:
     assert len(asked) <= len(lines) * 0.05, asked
 
 
-@pytest.mark.requirement("permissions:commands:corpus", "permissions:commands:options")
+@pytest.mark.contract("permissions:corpus", "permissions:words")
 async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
     testbed = CommandTestbed(tmp_path, READ_ONLY_RULES)
     unasked = []
@@ -70,7 +70,7 @@ async def test_none_of_the_listed_lines_runs_unasked(tmp_path: Path) -> None:
     assert unasked == []
 
 
-@pytest.mark.requirement("permissions:commands:evaluated")
+@pytest.mark.contract("permissions:deny")
 def test_no_line_that_evaluates_data_runs_unasked_beside_a_deny_rule() -> None:
     judged = {
         line: judge_command(line, ALLOW_ALL_RULES, DENIED_RULES) for line in iter_evaluation_lines()
@@ -87,7 +87,7 @@ def test_the_lines_that_evaluate_data_run_what_is_denied(tmp_path: Path) -> None
     assert [line for line in lines if testbed.run(line, only_protected=False) is None] == []
 
 
-@pytest.mark.requirement("permissions:commands:remote-helpers")
+@pytest.mark.contract("permissions:deny")
 def test_no_rule_for_a_subcommand_of_git_covers_a_program_for_an_address() -> None:
     assert [
         line
@@ -96,7 +96,7 @@ def test_no_rule_for_a_subcommand_of_git_covers_a_program_for_an_address() -> No
     ] == []
 
 
-@pytest.mark.requirement("permissions:commands:harmless")
+@pytest.mark.contract("permissions:words")
 async def test_harmless_commands_run_unasked_beside_a_deny_rule_too(tmp_path: Path) -> None:
     lines = list_harmless_commands()
     asked = await check_harmless(tmp_path, lines, ("rm", "git push"))
@@ -104,14 +104,14 @@ async def test_harmless_commands_run_unasked_beside_a_deny_rule_too(tmp_path: Pa
     assert len(asked) <= len(lines) * 0.01, asked
 
 
-@pytest.mark.requirement("permissions:commands:harmless")
+@pytest.mark.contract("permissions:words")
 async def test_commands_of_public_projects_run_unasked_under_their_rules(tmp_path: Path) -> None:
     asked = await check_projects(tmp_path)
 
     assert len(asked) <= sum(map(len, load_projects().values())) * 0.03, asked
 
 
-@pytest.mark.requirement("permissions:commands:harmless")
+@pytest.mark.contract("permissions:words")
 async def test_usual_options_run_unasked_under_the_rule_for_the_command(tmp_path: Path) -> None:
     testbed = CommandTestbed(tmp_path, READ_ONLY_RULES)
     lines, asked = list(load_usual_lines()), {}

@@ -45,7 +45,7 @@ def work(tmp_path: Path) -> Path:
     return directory
 
 
-@pytest.mark.requirement("permissions:explain")
+@pytest.mark.contract("permissions:explain")
 @pytest.mark.parametrize(
     ("arguments", "decision", "rule"),
     [
@@ -74,7 +74,7 @@ def test_the_decision_is_that_of_the_engine(
     assert result["reason"]
 
 
-@pytest.mark.requirement("permissions:explain")
+@pytest.mark.contract("permissions:explain")
 def test_the_users_settings_count(work: Path) -> None:
     settings = {"alwaysAllowExecute": True, "allowedCommands": ["ls"], "deniedCommands": ["rm"]}
 
@@ -95,7 +95,7 @@ def test_what_a_mode_does_not_have_is_refused(work: Path) -> None:
     assert "ask mode" in result["reason"]
 
 
-@pytest.mark.requirement("permissions:explain")
+@pytest.mark.contract("permissions:explain")
 def test_many_questions_are_answered_in_order(work: Path) -> None:
     questions = [
         *('{"id": 1, "command": "ls"}', '{"id": "b", "read": "link"}', "not json", "[]", ""),
@@ -113,7 +113,7 @@ def test_many_questions_are_answered_in_order(work: Path) -> None:
     assert run.returncode == 0
 
 
-@pytest.mark.requirement("permissions:explain")
+@pytest.mark.contract("permissions:explain")
 def test_nothing_is_run_and_nothing_is_changed(work: Path, tmp_path: Path) -> None:
     def seen() -> dict[str, tuple[int, bytes]]:
         return {
@@ -145,7 +145,7 @@ def test_what_is_no_file_is_refused_as_it_would_be(work: Path) -> None:
         assert answer(work, "--allow-writes", "--write", name)["decision"] == "deny"
 
 
-@pytest.mark.requirement("permissions:sandbox:told")
+@pytest.mark.contract("permissions:report")
 def test_the_sandbox_is_part_of_the_answer(work: Path) -> None:
     level = detect_sandbox().level
     (run,) = explain(

@@ -41,7 +41,7 @@ class Broken:
         raise self._fault("the grammar broke")
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 @given(fault=FAULTS, line=st.sampled_from(["ls", "echo a", "ls && echo b", "touch x | ls"]))
 def test_no_exception_in_the_rules_allows_anything(fault: type[Exception], line: str) -> None:
     decision = decide([Claim(Access.EXECUTE, command=line)], SETTINGS, Broken(fault).parse_chain)
@@ -49,7 +49,7 @@ def test_no_exception_in_the_rules_allows_anything(fault: type[Exception], line:
     assert isinstance(decision, Ask)
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 @given(line=st.sampled_from(["ls", "echo a", "ls && echo b"]))
 def test_a_reading_that_took_too_long_allows_nothing(line: str) -> None:
     assert isinstance(
@@ -57,7 +57,7 @@ def test_a_reading_that_took_too_long_allows_nothing(line: str) -> None:
     )
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 @pytest.mark.parametrize("opening", ["(", "$(", "${", "{ (", "`", "<(", "[[ ", "! (", '"$(', "$(("])
 @pytest.mark.parametrize("depth", [100, 2_000, 8_000, 100_000])
 def test_deep_nesting_is_for_a_user(opening: str, depth: int) -> None:
@@ -67,7 +67,7 @@ def test_deep_nesting_is_for_a_user(opening: str, depth: int) -> None:
         assert isinstance(decide(claims, SETTINGS, BashGrammar().parse_chain), Ask)
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 @given(
     pieces=st.lists(st.sampled_from(["ls ", "x", ";", "'", '"', " ", "a/b "]), min_size=1),
     size=st.integers(20_000, 1_000_000),
@@ -90,7 +90,7 @@ class FailingFiles(LocalFiles):
         return super().resolve(path)
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 async def test_a_fault_in_looking_up_words_is_for_a_user(tmp_path: Path) -> None:
     tool = ExecuteCommand()
     ctx = make_context(tmp_path, settings=SETTINGS)
@@ -101,7 +101,7 @@ async def test_a_fault_in_looking_up_words_is_for_a_user(tmp_path: Path) -> None
         assert isinstance(decision, Ask) is not allowed
 
 
-@pytest.mark.requirement("permissions:commands:faults", "permissions:nobody-there")
+@pytest.mark.contract("permissions:unclear", "permissions:unattended")
 @pytest.mark.parametrize("shell", [Broken(), IMPATIENT, None])
 async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
     engine_harness: EngineHarness, shell: BashGrammar | Broken | None
@@ -115,7 +115,7 @@ async def test_where_nobody_can_be_asked_a_fault_is_a_refusal(
     assert not (engine_harness.root / "made.txt").exists()
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 async def test_a_fault_is_put_to_the_user_who_is_there(engine_harness: EngineHarness) -> None:
     engine_harness.capabilities = Capabilities(shell_grammar=Broken())
     task = await engine_harness.start(LISTING, finish(), settings=SETTINGS)

@@ -71,7 +71,7 @@ def test_both_readers_see_the_same_words(line: str) -> None:
     assert chain == parse_plain_chain(line)
 
 
-@pytest.mark.requirement("permissions:commands:two-readings")
+@pytest.mark.contract("permissions:unclear")
 @pytest.mark.parametrize(
     "line",
     [
@@ -95,7 +95,7 @@ def test_what_is_more_than_plain_words_is_not_plain_to_the_grammar(line: str) ->
     assert GRAMMAR.parse_chain(line) is None
 
 
-@pytest.mark.requirement("permissions:commands:two-readings")
+@pytest.mark.contract("permissions:unclear")
 @given(line=st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_only_lines_that_both_readers_read_alike_run_unasked(line: str) -> None:
     if isinstance(judged(line), Allow):
@@ -118,7 +118,7 @@ def overflows(line: str) -> CommandChain | None:
     raise RecursionError
 
 
-@pytest.mark.requirement("permissions:commands:two-readings", "permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 @pytest.mark.parametrize("read", [other_words, nothing, fails, overflows, None])
 def test_a_reading_that_differs_fails_or_is_missing_is_for_a_user(read: object) -> None:
     assert isinstance(judged("ls"), Allow)
@@ -132,7 +132,7 @@ def test_the_fault_is_the_reason() -> None:
     assert "the grammar broke" in format_reasons(decision.reasons)
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 @pytest.mark.parametrize(
     "line",
     [
@@ -153,7 +153,7 @@ def test_huge_deep_and_broken_lines_are_for_a_user(line: str) -> None:
     assert isinstance(judged(line), Ask)
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 @given(line=st.text(max_size=60), rule=st.text(max_size=10), denied=st.text(max_size=10))
 def test_every_line_gets_a_decision_from_the_whole_policy(
     line: str, rule: str, denied: str

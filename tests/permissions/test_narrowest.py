@@ -13,7 +13,7 @@ from joey.core.permissions.commands import (
 from joey.core.permissions.policy import Allow
 
 
-@pytest.mark.requirement("permissions:narrowest")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize(
     ("command", "rule"),
     [
@@ -29,7 +29,7 @@ def test_the_rule_for_a_command_has_its_words(command: str, rule: str) -> None:
     assert judge_command(command, (rule,), ()) == Allow(rule)
 
 
-@pytest.mark.requirement("permissions:narrowest")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize(
     "command",
     [
@@ -46,7 +46,7 @@ def test_a_chain_has_a_rule_for_each_command() -> None:
     assert build_narrowest_rules("ls && sudo ls") is None
 
 
-@pytest.mark.requirement("permissions:narrowest")
+@pytest.mark.contract("permissions:always")
 @given(words=st.lists(st.text(alphabet="ab '\"$`\\;é-", max_size=5), max_size=4))
 def test_a_quoted_command_is_read_as_the_words_it_was_made_of(words: list[str]) -> None:
     line = quote_words(("echo", *words))

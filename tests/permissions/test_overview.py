@@ -136,7 +136,7 @@ def test_flags_are_named(
     assert (judged.decision, judged.source) == (decision, source)
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 def test_leave_to_edit_is_shown_as_what_it_is(settings_directories: SettingsDirectories) -> None:
     settings_directories.write_user_settings(alwaysAllowWriteProtected=True)
     found = settings_directories.judge_all(edits_granted=True)

@@ -43,13 +43,13 @@ def runs(command: str) -> Claim:
     return Claim(Access.EXECUTE, command=command)
 
 
-@pytest.mark.requirement("always:narrowest")
+@pytest.mark.contract("permissions:always")
 def test_a_command_is_offered_its_own_words() -> None:
     assert offered(runs("npm test -- --silent")) == "npm test -- --silent"
     assert offered(runs("npm test"), always_allow_execute=True) == "npm test"
 
 
-@pytest.mark.requirement("always:not-offered")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize(
     "command",
     [
@@ -67,7 +67,7 @@ def test_what_no_rule_can_say_is_not_offered_one(command: str) -> None:
     assert offered(runs(command)) is None
 
 
-@pytest.mark.requirement("always:narrowest")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize(
     ("command", "rule"),
     [
@@ -83,7 +83,7 @@ def test_a_pipeline_is_offered_the_rule_for_its_one_command_that_needs_one(
     assert offered(claim, always_allow_execute=True, allowed_commands=("make",)) == rule
 
 
-@pytest.mark.requirement("always:not-offered")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize(
     "command",
     [
@@ -99,7 +99,7 @@ def test_no_rule_is_offered_for_a_line_of_which_more_is_not_allowed(command: str
     assert offered(claim, denied_commands=("rm",)) is None
 
 
-@pytest.mark.requirement("always:not-offered")
+@pytest.mark.contract("permissions:always")
 def test_readers_of_a_pipeline_count_only_where_reading_is_allowed() -> None:
     line = "npm test | tail -3"
     assert offered(Claim(Access.EXECUTE, command=line, sandbox="full")) == "npm test"
@@ -111,7 +111,7 @@ def test_readers_of_a_pipeline_count_only_where_reading_is_allowed() -> None:
     assert offered(confined, denied_commands=("tail",)) is None
 
 
-@pytest.mark.requirement("always:denied")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize("command", ["git push origin main", "xargs git push", "make rm"])
 def test_no_rule_is_offered_where_a_denied_command_may_be(command: str) -> None:
     denied = ("git push", "rm")
@@ -132,7 +132,7 @@ def test_rules_that_are_added_at_once_are_all_written(tmp_path: Path, eager_thre
     assert {f"make {n}" for n in range(8)} <= set(written)
 
 
-@pytest.mark.requirement("always:nothing-else")
+@pytest.mark.contract("permissions:always")
 def test_an_added_rule_wakes_up_no_others() -> None:
     sleeping: dict[str, Any] = {"allowed_commands": ("make",), "always_allow_execute": False}
     assert offered(runs("npm test"), **sleeping) == "npm test"
@@ -147,7 +147,7 @@ def test_an_added_rule_wakes_up_no_others() -> None:
     assert added.allowed_mcp_tools == ("a/b",)
 
 
-@pytest.mark.requirement("always:not-offered")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize(
     "claims",
     [
@@ -174,7 +174,7 @@ def test_other_calls_are_offered_none(claims: tuple[Claim, ...]) -> None:
     st.lists(st.sampled_from(["a", "b", "rm", "a b"]), max_size=2),
 )
 @examples(max_examples=200)
-@pytest.mark.requirement("always:narrowest")
+@pytest.mark.contract("permissions:always")
 def test_a_rule_that_is_offered_allows_just_this_command(
     words: list[str], denied: list[str]
 ) -> None:
@@ -189,7 +189,7 @@ def test_a_rule_that_is_offered_allows_just_this_command(
         assert not isinstance(decide((runs(other),), after, READ), Allow)
 
 
-@pytest.mark.requirement("always:written")
+@pytest.mark.contract("permissions:always")
 def test_a_rule_is_added_to_the_settings_and_nothing_else_is_touched(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     kept = {"somethingNew": {"b": [1]}, "alwaysAllowExecute": True, "allowedCommands": ["git log"]}
@@ -204,7 +204,7 @@ def test_a_rule_is_added_to_the_settings_and_nothing_else_is_touched(tmp_path: P
     assert made == {"alwaysAllowMcp": True, "allowedMcpTools": ["a/b"]}
 
 
-@pytest.mark.requirement("always:nothing-else")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize(
     "text", ["{", '{"autoApprovalEnabled": false}', '{"allowedCommands": ["make"]}']
 )
@@ -248,7 +248,7 @@ def settings_file(engine_harness: EngineHarness) -> UserSettingsFile:
     return UserSettingsFile(engine_harness)
 
 
-@pytest.mark.requirement("always:task")
+@pytest.mark.contract("permissions:always")
 async def test_the_task_itself_goes_by_the_rule_at_once(
     engine_harness: EngineHarness, settings_file: UserSettingsFile
 ) -> None:
@@ -275,7 +275,7 @@ async def test_the_task_itself_goes_by_the_rule_at_once(
     assert not (engine_harness.root / "permissions.json").exists()
 
 
-@pytest.mark.requirement("always:only-yes")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize("response", [Response.NO, Response.MESSAGE])
 async def test_only_a_yes_makes_a_rule(
     engine_harness: EngineHarness, settings_file: UserSettingsFile, response: Response
@@ -287,7 +287,7 @@ async def test_only_a_yes_makes_a_rule(
     assert not settings_file.text and not (engine_harness.root / "a.txt").exists()
 
 
-@pytest.mark.requirement("always:only-yes")
+@pytest.mark.contract("permissions:always")
 async def test_an_always_where_no_rule_was_offered_is_a_yes(
     engine_harness: EngineHarness, settings_file: UserSettingsFile
 ) -> None:

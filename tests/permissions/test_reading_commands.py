@@ -131,19 +131,19 @@ async def list_unasked(explainer: PermissionExplainer, lines: tuple[str, ...]) -
     return [line for line in lines if (await explainer.explain_command(line)).decision == "allow"]
 
 
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 async def test_sandboxed_commands_that_only_read_run_unasked(testbed: CommandTestbed) -> None:
     require_sandbox()
 
     assert await list_unasked(build_explainer(testbed), READING_LINES) == list(READING_LINES)
 
 
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 async def test_other_commands_are_asked_about_as_before(testbed: CommandTestbed) -> None:
     assert await list_unasked(build_explainer(testbed), ASKED_LINES) == []
 
 
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 @pytest.mark.parametrize("flags", [{"no_sandbox": True}, {"require_approval": True}])
 async def test_reading_is_asked_about_without_a_sandbox_and_with_a(
     testbed: CommandTestbed, flags: dict[str, bool]
@@ -151,7 +151,7 @@ async def test_reading_is_asked_about_without_a_sandbox_and_with_a(
     assert await list_unasked(build_explainer(testbed, **flags), READING_LINES) == []
 
 
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 async def test_reading_is_asked_about_where_reading_files_is(testbed: CommandTestbed) -> None:
     home = testbed.root / "joey-home"
     home.mkdir()
@@ -160,14 +160,14 @@ async def test_reading_is_asked_about_where_reading_files_is(testbed: CommandTes
     assert await list_unasked(build_explainer(testbed), READING_LINES) == []
 
 
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 async def test_a_denied_program_is_not_run_because_it_only_reads(testbed: CommandTestbed) -> None:
     explainer = build_explainer(testbed, deny=("git", "rg"))
 
     assert await list_unasked(explainer, ("git status", "rg x", "ls | git diff")) == []
 
 
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 async def test_hidden_files_are_not_shown_by_commands_that_read(testbed: CommandTestbed) -> None:
     require_sandbox()
     (testbed.work / ".rooignore").write_text("other\n")
@@ -182,7 +182,7 @@ async def test_hidden_files_are_not_shown_by_commands_that_read(testbed: Command
     assert await list_unasked(explainer, ("ls", "git status", "cat README.md", "grep a README.md"))
 
 
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 async def test_output_of_an_allowed_command_may_be_piped_to_a_reader(
     testbed: CommandTestbed,
 ) -> None:
@@ -200,7 +200,7 @@ async def test_output_of_an_allowed_command_may_be_piped_to_a_reader(
     assert await list_unasked(explainer, (*unasked, *asked)) == list(unasked)
 
 
-@pytest.mark.requirement("permissions:commands:reading", "permissions:commands:corpus")
+@pytest.mark.contract("permissions:reading", "permissions:corpus")
 async def test_no_hostile_command_does_harm_because_it_only_reads(tmp_path: Path) -> None:
     require_sandbox()
     lines = random.Random(SEED).sample(list_default_hostile_lines(), SAMPLE)

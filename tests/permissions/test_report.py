@@ -77,7 +77,7 @@ async def worked(engine_harness: EngineHarness) -> EngineHarness:
     return engine_harness
 
 
-@pytest.mark.requirement("permissions:report")
+@pytest.mark.contract("permissions:report")
 async def test_each_decision_is_reported_with_its_rule_or_who_made_it(
     worked: EngineHarness,
 ) -> None:
@@ -102,7 +102,7 @@ async def test_each_decision_is_reported_with_its_rule_or_who_made_it(
     assert asked[2]["sandbox"] == task["calls"][6]["sandbox"] == "off"
 
 
-@pytest.mark.requirement("permissions:report")
+@pytest.mark.contract("permissions:report")
 async def test_people_read_it_as_a_table(worked: EngineHarness) -> None:
     text = run_report(worked)
     assert "by alwaysAllowReadOnly" in text
@@ -111,7 +111,7 @@ async def test_people_read_it_as_a_table(worked: EngineHarness) -> None:
     assert text.splitlines()[-1] == "1 task: 4 ran, 2 refused, 1 rejected"
 
 
-@pytest.mark.requirement("permissions:report:rules")
+@pytest.mark.contract("permissions:report")
 async def test_other_rules_show_what_they_would_decide_otherwise(worked: EngineHarness) -> None:
     compared = load_report(worked, "--no-sandbox", "--allow", "touch", "--deny", "touch e.txt")
     changes = [
@@ -124,7 +124,7 @@ async def test_other_rules_show_what_they_would_decide_otherwise(worked: EngineH
     assert all(about != "a.txt" for about, *_ in changes)
 
 
-@pytest.mark.requirement("permissions:report:rules")
+@pytest.mark.contract("permissions:report")
 async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
     worked: EngineHarness,
 ) -> None:
@@ -134,7 +134,7 @@ async def test_with_everything_allowed_only_what_is_hidden_stays_refused(
     assert text.splitlines()[-1] == ("1 task, 7 calls: 3 would be decided differently, 4 as before")
 
 
-@pytest.mark.requirement("permissions:report:reads")
+@pytest.mark.contract("permissions:report")
 async def test_the_report_changes_nothing(worked: EngineHarness) -> None:
     def everything() -> dict[str, tuple[int, bytes]]:
         roots = (worked.root, worked.home)
@@ -166,7 +166,7 @@ async def test_calls_in_a_directory_that_is_gone_are_counted_as_not_judged(
     assert load_report(worked, "--no-sandbox", "-y")["notJudged"] == 7
 
 
-@pytest.mark.requirement("permissions:report")
+@pytest.mark.contract("permissions:report")
 async def test_the_completion_of_a_subtask_ran_and_ids_mean_one_task(
     engine_harness: EngineHarness,
 ) -> None:

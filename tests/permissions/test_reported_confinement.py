@@ -36,7 +36,7 @@ def command(line: str) -> Turn:
     return Turn(call("execute_command", {"command": line, "cwd": None}))
 
 
-@pytest.mark.requirement("permissions:sandbox:told")
+@pytest.mark.contract("permissions:report")
 @pytest.mark.parametrize("setting", ["auto", "off"])
 async def test_a_client_is_sent_the_level_with_each_question(tmp_path: Path, setting: str) -> None:
     """With the question and in the row, be it answered by a user or by a rule."""
@@ -63,7 +63,7 @@ async def test_a_client_is_sent_the_level_with_each_question(tmp_path: Path, set
         assert level == "none" or listed["rule"] == "ls"
 
 
-@pytest.mark.requirement("permissions:sandbox:told")
+@pytest.mark.contract("permissions:report")
 async def test_the_level_is_in_the_journal_and_reaches_other_front_ends(
     engine_harness: EngineHarness,
 ) -> None:

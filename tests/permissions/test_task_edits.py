@@ -66,7 +66,7 @@ def edits(*places: ResolvedPath | None) -> tuple[Claim, ...]:
     return tuple(Claim(Access.WRITE, path=place) for place in places)
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 def test_an_edit_in_the_workspace_is_offered_leave_for_the_task() -> None:
     rule = propose_task_rule(edits(HERE), Settings())
     assert rule is not None and rule.text == "edits in this workspace, for this task"
@@ -94,7 +94,7 @@ def test_what_lies_beyond_the_leave_is_asked_about_for_that_reason(
     assert isinstance(decided, Ask) and "alwaysAllowWrite is off" in format_reasons(decided.reasons)
 
 
-@pytest.mark.requirement("always:edits", "always:not-offered")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize(
     "claims",
     [
@@ -110,14 +110,14 @@ def test_other_calls_are_offered_no_leave(claims: tuple[Claim, ...]) -> None:
     assert propose_task_rule(claims, Settings()) is None
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 def test_no_leave_is_offered_where_everything_is_to_be_asked() -> None:
     settings = Settings(auto_approval_enabled=False)
     assert propose_task_rule(edits(HERE), settings) is None
     assert isinstance(decide(edits(HERE), settings, edits_granted=True), Ask)
 
 
-@pytest.mark.requirement("always:edits", "always:nothing-else")
+@pytest.mark.contract("permissions:always")
 @given(
     st.lists(st.sampled_from(CLAIMS), min_size=1, max_size=3), st.sets(st.sampled_from(SWITCHES))
 )
@@ -140,7 +140,7 @@ def write(path: str) -> Turn:
     return Turn(call("write_to_file", {"path": path, "content": f"{path}\n"}))
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_the_task_edits_on_and_asks_about_everything_else(
     engine_harness: EngineHarness, tmp_path: Path
 ) -> None:
@@ -162,7 +162,7 @@ async def test_the_task_edits_on_and_asks_about_everything_else(
     assert not (engine_harness.home / "settings.json").exists(), "it is written down nowhere"
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize("answer", [Answer(Response.YES), Answer(Response.NO, always=True)])
 async def test_only_a_yes_for_good_gives_leave(
     engine_harness: EngineHarness, answer: Answer
@@ -172,7 +172,7 @@ async def test_only_a_yes_for_good_gives_leave(
     assert (await wait_for_ask(task)).path == "b.txt"
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_what_rooignore_hides_stays_hidden(engine_harness: EngineHarness) -> None:
     (engine_harness.root / ".rooignore").write_text("secret.txt\n")
     turns = (write("a.txt"), write("secret.txt"), finish())
@@ -182,7 +182,7 @@ async def test_what_rooignore_hides_stays_hidden(engine_harness: EngineHarness) 
     assert not (engine_harness.root / "secret.txt").exists()
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_leave_counts_for_subtasks_too(engine_harness: EngineHarness) -> None:
     parts = {
         "the whole": (write("a.txt"), Turn(delegate("a part")), finish()),
@@ -196,7 +196,7 @@ async def test_leave_counts_for_subtasks_too(engine_harness: EngineHarness) -> N
     assert (engine_harness.root / "b.txt").exists()
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_leave_is_gone_with_the_task_and_when_it_is_opened_again(
     engine_harness: EngineHarness,
 ) -> None:
@@ -213,7 +213,7 @@ async def test_leave_is_gone_with_the_task_and_when_it_is_opened_again(
     assert (await wait_for_ask(again)).path == "c.txt"
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_leave_that_is_withdrawn_is_gone_at_once(engine_harness: EngineHarness) -> None:
     read = Turn(call("ask_followup_question", {"question": "On?", "follow_up": []}))
     turns = (write("a.txt"), read, write("b.txt"), finish())
@@ -225,7 +225,7 @@ async def test_leave_that_is_withdrawn_is_gone_at_once(engine_harness: EngineHar
     assert (await wait_for_ask(task)).path == "b.txt"
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
     engine_harness: EngineHarness,
 ) -> None:
@@ -246,7 +246,7 @@ async def test_leave_goes_with_the_answer_that_gave_it_when_the_task_is_rewound(
     assert not (await task.preview_rewind(first, keep=False)).revokes_edit_grant
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_leave_given_to_a_subtask_goes_with_the_subtask(
     engine_harness: EngineHarness,
 ) -> None:
@@ -269,7 +269,7 @@ async def test_leave_given_to_a_subtask_goes_with_the_subtask(
     assert not task.grants.has_edit_grant
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_tasks_that_begin_with_the_same_options_have_their_own_leave(
     engine_harness: EngineHarness,
 ) -> None:

@@ -39,7 +39,7 @@ def lines() -> Iterator[str]:
         yield from (f"git {name} x {option}" for option in valued(build_git_spec(name)))
 
 
-@pytest.mark.requirement("permissions:commands:options", "permissions:paths:outside")
+@pytest.mark.contract("permissions:words", "permissions:paths")
 @pytest.mark.parametrize("value", OUTSIDE)
 async def test_no_option_hides_a_file_outside_as_its_value(tmp_path: Path, value: str) -> None:
     testbed = CommandTestbed(tmp_path, ())

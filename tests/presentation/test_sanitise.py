@@ -33,7 +33,7 @@ def test_text_is_shown_without_what_commands_a_terminal(text: str, shown: str) -
     assert sanitize(text) == shown
 
 
-@pytest.mark.requirement("front:safe-display")
+@pytest.mark.contract("screen:safe-display")
 @settings(max_examples=200)
 @given(st.text(), st.integers(0, 20))
 def test_no_text_reaches_the_terminal_with_a_control_character_however_it_is_cut(
@@ -52,7 +52,7 @@ def test_one_line_is_never_longer_than_asked_for() -> None:
     assert to_one_line("x" * 300, 10) == "xxxxxxxxx…"
 
 
-@pytest.mark.requirement("front:safe-display")
+@pytest.mark.contract("screen:safe-display")
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -48,8 +48,7 @@ def body(profile: Profile, request: ModelRequest, *, legacy: bool = True) -> dic
     return parsed
 
 
-@pytest.mark.requirement("providers:anthropic:request")
-@pytest.mark.requirement("providers:anthropic:older-servers")
+@pytest.mark.contract("services:anthropic")
 async def test_the_first_request_of_the_seed_is_sent_as_it_stands_there() -> None:
     (request,) = await capture_requests(SONNET, make_native_request(make_first_turn()))
     assert request.path == "/v1/messages"
@@ -85,7 +84,7 @@ async def test_the_first_request_of_the_seed_is_sent_as_it_stands_there() -> Non
     assert "authorization" not in request.headers
 
 
-@pytest.mark.requirement("providers:anthropic:request")
+@pytest.mark.contract("services:anthropic")
 async def test_the_second_request_of_the_seed_holds_call_and_result() -> None:
     (request,) = await capture_requests(SONNET, make_native_request(make_second_turn()))
     assert get_messages(request) == [
@@ -132,7 +131,7 @@ async def test_headers_of_the_profile_are_sent_too_and_win() -> None:
     assert request.headers["x-team"] == "blue"
 
 
-@pytest.mark.requirement("providers:anthropic:cache-marks")
+@pytest.mark.contract("services:anthropic")
 async def test_marks_move_on_with_the_last_two_user_messages() -> None:
     messages = make_second_turn()
     later = [

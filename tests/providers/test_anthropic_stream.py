@@ -48,7 +48,7 @@ from tests.harness.providers.provider_connection import (
 SERVICE = ServiceInfo("anthropic", "model.test:443", "claude", "default")
 
 
-@pytest.mark.requirement("providers:anthropic:stream")
+@pytest.mark.contract("services:anthropic")
 async def test_thinking_text_and_calls_come_as_they_are_streamed() -> None:
     turn = Turn(
         think("Let me see.", signature="sig", chunk=4),
@@ -75,7 +75,7 @@ async def test_thinking_text_and_calls_come_as_they_are_streamed() -> None:
     ]
 
 
-@pytest.mark.requirement("providers:anthropic:cost")
+@pytest.mark.contract("services:anthropic")
 async def test_the_output_reported_at_the_end_is_part_of_the_cost() -> None:
     turn = Turn(say("Hi."), usage(input=1000, output=500, cache_writes=2000, cache_reads=4000))
     totals = [
@@ -148,7 +148,7 @@ async def test_a_call_whose_input_comes_whole_at_its_start_is_taken() -> None:
     ]
 
 
-@pytest.mark.requirement("providers:errors:in-stream")
+@pytest.mark.contract("services:errors")
 @pytest.mark.parametrize(
     ("failure", "expected_failure", "status"),
     [
@@ -171,7 +171,7 @@ async def test_an_error_in_the_stream_comes_after_the_text_before_it(
     assert (error.failure, error.status) == (expected_failure, status)
 
 
-@pytest.mark.requirement("providers:errors:lost-connection")
+@pytest.mark.contract("services:errors")
 @pytest.mark.parametrize("clean", [False, True])
 async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> None:
     chunks, error = await stream_until_error(
@@ -213,7 +213,7 @@ async def test_silence_in_the_middle_is_an_error() -> None:
     assert "sent nothing" in str(error)
 
 
-@pytest.mark.requirement("providers:http:cancel")
+@pytest.mark.contract("services:streams")
 async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
     async with asyncio.timeout(60), connect_provider("anthropic", turn) as (provider, server):
@@ -226,7 +226,7 @@ async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
         await server.wait_for_connections(0)
 
 
-@pytest.mark.requirement("providers:http:cancel")
+@pytest.mark.contract("services:streams")
 async def test_cancelling_the_reader_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
     async with asyncio.timeout(60), connect_provider("anthropic", turn) as (provider, server):

@@ -112,7 +112,7 @@ def test_another_version_of_an_open_model_is_another_model() -> None:
     assert find_model_info("ollama", "qwen3-coder").context_window == 262_000
 
 
-@pytest.mark.requirement("tool:apply_patch:schema:offered")
+@pytest.mark.contract("tool:apply_patch:schema:offered")
 @pytest.mark.parametrize(
     ("provider", "model", "tool"),
     [

@@ -67,7 +67,7 @@ async def serving(
         await embeddings.close()
 
 
-@pytest.mark.requirement("index:embeddings")
+@pytest.mark.contract("index:search")
 async def test_texts_become_vectors_in_their_order() -> None:
     async with serving() as (embeddings, desk):
         assert await embeddings.embed(["a", "bcd"]) == [[1.0, 1.0], [3.0, 1.0]]
@@ -80,7 +80,7 @@ async def test_texts_become_vectors_in_their_order() -> None:
     ]
 
 
-@pytest.mark.requirement("index:embeddings")
+@pytest.mark.contract("index:search")
 async def test_many_texts_go_in_several_requests() -> None:
     texts = ["x" * number for number in range(1, 2 * MAX_BATCH_TEXTS + 2)]
     async with serving() as (embeddings, desk):
@@ -97,7 +97,7 @@ async def test_long_texts_go_in_requests_of_their_own() -> None:
     assert [len(body["input"]) for body in desk.bodies] == [1, 1, 1]
 
 
-@pytest.mark.requirement("index:embeddings-retry")
+@pytest.mark.contract("index:search")
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_transient_errors_are_waited_out(status: int) -> None:
     left = 2
@@ -112,7 +112,7 @@ async def test_transient_errors_are_waited_out(status: int) -> None:
     assert len(desk.bodies) == 3
 
 
-@pytest.mark.requirement("index:embeddings-retry")
+@pytest.mark.contract("index:search")
 @pytest.mark.parametrize(
     ("answer", "expected_failure", "attempts"),
     [
@@ -141,7 +141,7 @@ async def test_other_errors_are_reported(
     assert len(desk.bodies) == attempts
 
 
-@pytest.mark.requirement("index:embeddings-retry")
+@pytest.mark.contract("index:search")
 async def test_nobody_there_is_reported_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -36,7 +36,7 @@ async def failing(wire: str, step: Fail) -> ProviderError:
     return error
 
 
-@pytest.mark.requirement("providers:errors:kinds")
+@pytest.mark.contract("services:errors")
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 @pytest.mark.parametrize(
     ("status", "expected_failure"),
@@ -65,7 +65,7 @@ async def test_every_status_has_its_kind_of_failure(
     assert "No." in str(error)
 
 
-@pytest.mark.requirement("providers:errors:no-keys")
+@pytest.mark.contract("services:errors")
 async def test_a_wrong_key_says_where_to_put_the_right_one_and_is_not_repeated() -> None:
     error = await failing("anthropic", fail(401, "invalid key: k3y-secret"))
     assert "ANTHROPIC_API_KEY" in str(error)
@@ -147,7 +147,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.requirement("providers:errors:overflow")
+@pytest.mark.contract("services:errors")
 @pytest.mark.parametrize("text", OVERFLOWS)
 def test_a_conversation_that_is_too_long_is_recognised(text: str) -> None:
     assert is_context_overflow(text)
@@ -165,7 +165,7 @@ def test_other_refusals_are_not_taken_for_a_long_conversation(text: str) -> None
     )
 
 
-@pytest.mark.requirement("protocol:tools-refused")
+@pytest.mark.contract("protocol:change")
 @pytest.mark.parametrize(("status", "text"), TOOL_REFUSALS)
 async def test_a_refusal_of_tools_is_recognised_and_says_what_to_do(status: int, text: str) -> None:
     error = await failing("openai", fail(status, text))
@@ -189,7 +189,7 @@ async def test_other_errors_about_tools_are_no_refusal_of_them(text: str) -> Non
     assert error.failure is ProviderFailureKind.INVALID_REQUEST
 
 
-@pytest.mark.requirement("providers:errors:overflow")
+@pytest.mark.contract("services:errors")
 async def test_the_code_of_openai_for_a_long_conversation_is_enough() -> None:
     error = await failing("openai", fail(400, "Too long.", code="context_length_exceeded"))
     assert (error.failure, error.status) == (ProviderFailureKind.CONTEXT_OVERFLOW, 400)
@@ -281,7 +281,7 @@ async def test_a_redirection_is_not_followed_but_reported(wire: str) -> None:
     assert "base URL" in str(error)
 
 
-@pytest.mark.requirement("providers:errors:lost-connection")
+@pytest.mark.contract("services:errors")
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 async def test_a_connection_closed_before_the_head_is_an_error(wire: str) -> None:
     _, error = await stream_until_error(wire, Turn(disconnect()))

@@ -119,7 +119,7 @@ async def test_a_request_is_not_repeated_once_its_answer_has_begun(http: HttpCli
     assert connections == 1
 
 
-@pytest.mark.requirement("providers:errors:lost-connection")
+@pytest.mark.contract("services:errors")
 async def test_a_connection_that_ends_before_an_answer_is_an_error(http: HttpClient) -> None:
     async def handler(reader: Reader, writer: Writer) -> None:
         await read_request(reader)
@@ -180,7 +180,7 @@ async def test_a_slow_reader_is_not_taken_for_a_silent_server(http: HttpClient) 
             assert await response.read() == b"o"
 
 
-@pytest.mark.requirement("providers:http:cancel")
+@pytest.mark.contract("services:streams")
 async def test_closing_a_response_closes_its_socket(http: HttpClient) -> None:
     gone = asyncio.Event()
 
@@ -200,7 +200,7 @@ async def test_closing_a_response_closes_its_socket(http: HttpClient) -> None:
         assert await response.read() == b""
 
 
-@pytest.mark.requirement("providers:http:cancel")
+@pytest.mark.contract("services:streams")
 async def test_cancelling_a_request_that_waits_for_its_answer_closes_its_socket(
     http: HttpClient,
 ) -> None:

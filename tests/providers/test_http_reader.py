@@ -84,7 +84,7 @@ def test_repeated_headers_are_joined() -> None:
     assert head.headers == {"a": "1, 3", "b": "2"}
 
 
-@pytest.mark.requirement("providers:http:any-split")
+@pytest.mark.contract("services:streams")
 @pytest.mark.parametrize("response", WHOLE)
 def test_every_single_split_gives_the_same_response(response: bytes) -> None:
     whole = read([response])

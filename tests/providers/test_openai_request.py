@@ -58,8 +58,7 @@ def text(content: str) -> dict[str, str]:
     return {"type": "text", "text": content}
 
 
-@pytest.mark.requirement("providers:openai:request")
-@pytest.mark.requirement("providers:openai:xml-messages")
+@pytest.mark.contract("services:openai")
 async def test_a_request_of_the_xml_seed_has_exactly_its_fields() -> None:
     reply = "Explanation\n\n```tool_code\n{}\n```"
     error = "[ERROR] You did not use a tool in your previous response!"
@@ -85,8 +84,7 @@ async def test_a_request_of_the_xml_seed_has_exactly_its_fields() -> None:
     }
 
 
-@pytest.mark.requirement("providers:openai:request")
-@pytest.mark.requirement("providers:openai:tool-messages")
+@pytest.mark.contract("services:openai")
 async def test_native_adds_tools_and_sends_results_as_messages_of_their_own() -> None:
     (request,) = await capture_requests(QWEN, make_native_request(make_second_turn()))
     assert request.body == {
@@ -129,7 +127,7 @@ async def test_native_adds_tools_and_sends_results_as_messages_of_their_own() ->
     }
 
 
-@pytest.mark.requirement("providers:openai:tool-messages")
+@pytest.mark.contract("services:openai")
 def test_results_come_first_then_their_images_then_the_rest() -> None:
     message = Message(
         "user",

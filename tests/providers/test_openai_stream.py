@@ -78,7 +78,7 @@ def piece(index: int | None, id: str | None, name: str | None, arguments: object
 END = {"id": "c1", "choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
 
 
-@pytest.mark.requirement("providers:openai:stream")
+@pytest.mark.contract("services:openai")
 async def test_reasoning_text_and_calls_come_as_they_are_streamed() -> None:
     turn = Turn(
         think("Let me see.", chunk=6),
@@ -101,14 +101,14 @@ async def test_reasoning_text_and_calls_come_as_they_are_streamed() -> None:
     ]
 
 
-@pytest.mark.requirement("providers:openai:odd-streams")
+@pytest.mark.contract("services:openai")
 async def test_a_stream_without_its_closing_mark_is_complete() -> None:
     chunks = await stream_chunks("openai", Turn(say("Hi."), done=False))
     assert TextChunk("Hi.") in chunks
     assert any(isinstance(chunk, UsageChunk) for chunk in chunks)
 
 
-@pytest.mark.requirement("providers:openai:odd-streams")
+@pytest.mark.contract("services:openai")
 async def test_a_connection_lost_after_the_answer_is_no_loss() -> None:
     turn = Turn(
         say("Hi."),
@@ -119,7 +119,7 @@ async def test_a_connection_lost_after_the_answer_is_no_loss() -> None:
     assert chunks == [TextChunk("Hi."), StopChunk("stop")]
 
 
-@pytest.mark.requirement("providers:openai:odd-streams")
+@pytest.mark.contract("services:openai")
 async def test_missing_null_and_empty_choices_are_passed_over() -> None:
     turn = make_event_turn(
         '{"choices":null}',
@@ -139,7 +139,7 @@ async def test_missing_null_and_empty_choices_are_passed_over() -> None:
     ]
 
 
-@pytest.mark.requirement("providers:openai:odd-streams")
+@pytest.mark.contract("services:openai")
 async def test_a_closing_mark_alone_ends_a_stream() -> None:
     turn = make_event_turn('{"choices":[{"delta":{"content":"Hi."}}]}', "[DONE]")
     assert await stream_chunks("openai", turn) == [TextChunk("Hi.")]
@@ -289,7 +289,7 @@ def test_usage_is_read_in_the_terms_of_each_service(
     assert read({"choices": [choice]}) == [UsageChunk(expected)]
 
 
-@pytest.mark.requirement("providers:errors:in-stream")
+@pytest.mark.contract("services:errors")
 @pytest.mark.parametrize(
     ("body", "expected_failure", "status"),
     [
@@ -329,7 +329,7 @@ async def test_a_failure_in_the_middle_of_a_script_is_an_error_in_the_stream() -
     assert error.failure is ProviderFailureKind.OVERLOAD
 
 
-@pytest.mark.requirement("providers:errors:lost-connection")
+@pytest.mark.contract("services:errors")
 @pytest.mark.parametrize("clean", [False, True])
 async def test_a_stream_that_ends_without_its_end_is_an_error(clean: bool) -> None:
     chunks, error = await stream_until_error("openai", Turn(say("Half a"), disconnect(clean=clean)))
@@ -345,7 +345,7 @@ async def test_chunks_that_are_not_json_are_an_error(data: bytes) -> None:
     assert error.failure is ProviderFailureKind.MALFORMED_STREAM
 
 
-@pytest.mark.requirement("providers:http:cancel")
+@pytest.mark.contract("services:streams")
 async def test_closing_the_stream_closes_the_connection_at_the_server() -> None:
     turn = Turn(say("Half a"), pause(asyncio.Event()))
     async with asyncio.timeout(60), connect_provider("openai", turn) as (provider, server):

@@ -163,7 +163,7 @@ def test_calls_and_results_are_items_in_their_order() -> None:
     ]
 
 
-@pytest.mark.requirement("providers:responses:rules")
+@pytest.mark.contract("services:responses")
 def test_own_reasoning_goes_back_where_it_was() -> None:
     source = structs.replace(OWN, extra_content={"phases": ["commentary"]})
     sent = items(make_reply(source))

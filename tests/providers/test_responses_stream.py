@@ -78,7 +78,7 @@ def read(*bodies: object) -> list[Chunk]:
     return list(merge_chunks(chunk for event in events for chunk in decoder.feed(event)))
 
 
-@pytest.mark.requirement("providers:responses:stream")
+@pytest.mark.contract("services:responses")
 def test_a_stream_is_the_same_at_every_split() -> None:
     data = write_stream(1, OUTPUT).content
     for place in range(len(data)):
@@ -157,7 +157,7 @@ def test_reasoning_without_encrypted_content_is_text() -> None:
     assert read(*iter_events(1, [item]))[:-2] == [ReasoningChunk("Hm.")]
 
 
-@pytest.mark.requirement("providers:responses:errors")
+@pytest.mark.contract("services:responses")
 def test_a_refusal_is_the_text_of_the_reply() -> None:
     item = {
         **make_message(1, "", "final_answer"),
@@ -167,7 +167,7 @@ def test_a_refusal_is_the_text_of_the_reply() -> None:
     assert read(*(e for e in iter_events(1, [item]) if "delta" not in e))[0] == TextChunk("No")
 
 
-@pytest.mark.requirement("providers:responses:errors")
+@pytest.mark.contract("services:responses")
 def test_what_the_output_limit_cuts_is_not_ended() -> None:
     cut = [
         {**make_reasoning(1, "Hm."), "status": "incomplete"},
@@ -184,7 +184,7 @@ def test_what_the_output_limit_cuts_is_not_ended() -> None:
     ]
 
 
-@pytest.mark.requirement("providers:responses:errors")
+@pytest.mark.contract("services:responses")
 @pytest.mark.parametrize(
     ("event", "failure"),
     [

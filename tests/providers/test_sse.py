@@ -44,7 +44,7 @@ def test_a_stream_is_read_with_any_line_ending_and_a_byte_order_mark(
     assert read([mark + STREAM.replace("\n", ending).encode()]) == EVENTS
 
 
-@pytest.mark.requirement("providers:sse:any-split")
+@pytest.mark.contract("services:streams")
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_single_split_gives_the_same_events(ending: str) -> None:
     data = b"\xef\xbb\xbf" + STREAM.replace("\n", ending).encode()

@@ -22,7 +22,7 @@ def written(home: Path) -> dict[str, object]:
     return found
 
 
-@pytest.mark.requirement("always:client")
+@pytest.mark.contract("permissions:always")
 async def test_a_client_is_sent_the_rule_and_adds_it(tmp_path: Path) -> None:
     turns = (command("touch a.txt"), command("touch a.txt"), done())
     async with open_server(tmp_path, *turns) as here, here.peer() as peer:
@@ -45,7 +45,7 @@ async def test_a_client_is_sent_the_rule_and_adds_it(tmp_path: Path) -> None:
         assert peer.names().count("taskInteractive") == 1
 
 
-@pytest.mark.requirement("always:client")
+@pytest.mark.contract("permissions:always")
 async def test_a_client_cannot_add_a_rule_that_was_not_offered(tmp_path: Path) -> None:
     write = Turn(call("write_to_file", {"path": ".roo/a.txt", "content": "one\n"}))
     async with open_server(tmp_path, write, done()) as here, here.peer() as peer:
@@ -61,7 +61,7 @@ async def test_a_client_cannot_add_a_rule_that_was_not_offered(tmp_path: Path) -
         await peer.asked("completion_result")
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_a_client_accepts_the_edits_of_a_task(tmp_path: Path) -> None:
     def write(path: str) -> Turn:
         return Turn(call("write_to_file", {"path": path, "content": "one\n"}))

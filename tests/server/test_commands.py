@@ -19,7 +19,7 @@ from tests.harness.images import PNG as SMALL_PNG
 from tests.harness.server.server_fixture import CommandFailedError, ServerFixture, done, open_server
 
 PNG = f"data:image/png;base64,{base64.b64encode(SMALL_PNG).decode()}"
-pytestmark = pytest.mark.requirement("websocket:commands")
+pytestmark = pytest.mark.contract("websocket:commands")
 SEED = """startNewTask getCurrentTaskStack clearCurrentTask cancelCurrentTask resumeTask
 isTaskInHistory cancelTask getConfiguration createProfile getProfiles setActiveProfile
 getActiveProfile deleteProfile sendMessage pressPrimaryButton pressSecondaryButton setConfiguration

@@ -16,7 +16,7 @@ from tests.harness.server.exchanges import EXCHANGES
 from tests.harness.server.server_fixture import open_server
 from tests.harness.server.websocket_clients import Client
 
-pytestmark = pytest.mark.requirement("websocket:commands")
+pytestmark = pytest.mark.contract("websocket:commands")
 
 WITH_NODE = {
     "a task from its beginning to its end",

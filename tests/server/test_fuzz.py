@@ -35,7 +35,7 @@ AT_ONCE = 50
 """Frames that are on their way before the first answer is read."""
 UNHURRIED = ServeOptions(port=0, limits=ConnectionLimits(frames_per_second=1e6, burst_frames=10**6))
 
-pytestmark = pytest.mark.requirement("websocket:fuzz")
+pytestmark = pytest.mark.contract("websocket:hostile")
 
 
 def check_parsed(frame: str | bytes) -> str:

@@ -34,7 +34,7 @@ async def silence(here: ServerFixture) -> ClientProtocol:
     return protocol
 
 
-@pytest.mark.requirement("websocket:heartbeat")
+@pytest.mark.contract("websocket:hostile")
 async def test_a_peer_that_answers_no_ping_is_dropped_and_the_others_stay(tmp_path: Path) -> None:
     async with open_server(tmp_path, options=SHORT) as here, here.peer() as living:
         silent = await silence(here)

@@ -32,7 +32,7 @@ def names(peer: Peer, task_id: str) -> list[str]:
     return [name for name, payload in peer.events if payload[0] == task_id]
 
 
-@pytest.mark.requirement("ipc:welcome")
+@pytest.mark.contract("ipc:frames")
 async def test_a_client_is_welcomed_with_its_id_and_the_process(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path):
         reader, writer = await asyncio.open_unix_connection(path)
@@ -42,7 +42,7 @@ async def test_a_client_is_welcomed_with_its_id_and_the_process(tmp_path: Path) 
         writer.close()
 
 
-@pytest.mark.requirement("ipc:events")
+@pytest.mark.contract("ipc:frames")
 async def test_a_task_is_reported_from_its_creation_to_its_result(tmp_path: Path) -> None:
     turns = Turn(say("Writing."), write("note", "hi\n")), Turn(done("written"))
     async with serving(tmp_path, *turns) as (_, path), connected(path) as peer:
@@ -58,7 +58,7 @@ async def test_a_task_is_reported_from_its_creation_to_its_result(tmp_path: Path
         assert "Writing." in texts
 
 
-@pytest.mark.requirement("ipc:commands")
+@pytest.mark.contract("ipc:commands")
 async def test_a_message_answers_an_approval_with_no(tmp_path: Path) -> None:
     turns = Turn(write("note", "hi\n")), Turn(done("as you wish"))
     async with serving(tmp_path, *turns) as (hub, path), connected(path) as peer:
@@ -72,7 +72,7 @@ async def test_a_message_answers_an_approval_with_no(tmp_path: Path) -> None:
         assert "rather not" in str(hub.current_task.messages)
 
 
-@pytest.mark.requirement("ipc:commands")
+@pytest.mark.contract("ipc:commands")
 async def test_a_cancelled_task_is_resumed_by_its_id_and_a_message(tmp_path: Path) -> None:
     never = asyncio.Event()
     turns = Turn(say("Wait."), pause(never)), Turn(done("after all"))
@@ -102,7 +102,7 @@ async def test_a_task_that_is_opened_again_does_not_tell_its_past_again(tmp_path
         assert names(peer, task_id)[0] == "taskStarted"
 
 
-@pytest.mark.requirement("ipc:commands")
+@pytest.mark.contract("ipc:commands")
 async def test_january_names_the_task_that_it_cancels_and_closes(tmp_path: Path) -> None:
     never = asyncio.Event()
     first, second = Turn(say("one"), pause(never)), Turn(say("two"), pause(never))
@@ -126,7 +126,7 @@ async def test_january_names_the_task_that_it_cancels_and_closes(tmp_path: Path)
         assert hub.engine.tasks == []
 
 
-@pytest.mark.requirement("ipc:commands")
+@pytest.mark.contract("ipc:commands")
 async def test_a_queued_message_can_be_taken_back(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = Turn(say("Wait."), pause(gate), done("one")), Turn(done("two"))
@@ -145,7 +145,7 @@ async def test_a_queued_message_can_be_taken_back(tmp_path: Path) -> None:
         assert "and this" not in str(hub.current_task.messages)
 
 
-@pytest.mark.requirement("ipc:answers")
+@pytest.mark.contract("ipc:commands")
 async def test_answers_go_to_the_client_that_asked(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path), connected(path) as peer, connected(path) as other:
         peer.send("GetModes")
@@ -164,7 +164,7 @@ async def test_answers_go_to_the_client_that_asked(tmp_path: Path) -> None:
         assert [name for name, _ in other.events] == ["commandsResponse"]
 
 
-@pytest.mark.requirement("ipc:everybody")
+@pytest.mark.contract("ipc:commands")
 async def test_every_client_gets_the_events_of_every_task(tmp_path: Path) -> None:
     async with (
         serving(tmp_path, Turn(done())) as (_, path),
@@ -177,7 +177,7 @@ async def test_every_client_gets_the_events_of_every_task(tmp_path: Path) -> Non
         assert one.events == two.events
 
 
-@pytest.mark.requirement("ipc:dropped")
+@pytest.mark.contract("ipc:frames")
 async def test_what_cannot_be_done_is_logged_and_the_client_stays(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -199,7 +199,7 @@ async def test_what_cannot_be_done_is_logged_and_the_client_stays(
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
-@pytest.mark.requirement("ipc:bounds")
+@pytest.mark.contract("ipc:frames")
 async def test_a_client_that_sends_without_end_is_cut(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path), connected(path) as peer:
         piece = b"x" * (1024 * 1024)
@@ -210,7 +210,7 @@ async def test_a_client_that_sends_without_end_is_cut(tmp_path: Path) -> None:
                     await peer.writer.drain()
 
 
-@pytest.mark.requirement("ipc:bounds")
+@pytest.mark.contract("ipc:frames")
 async def test_a_client_that_does_not_read_is_cut_and_others_are_not(tmp_path: Path) -> None:
     text = "x" * 100_000
     count = 3 * MAX_UNREAD_BYTES // len(text)
@@ -243,7 +243,7 @@ async def _all_that_is_left(peer: Peer) -> bytes:
     return bytes(read)
 
 
-@pytest.mark.requirement("ipc:owner")
+@pytest.mark.contract("ipc:clients")
 async def test_the_socket_is_its_owners_alone_and_gone_at_the_end(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -76,7 +76,7 @@ async def play(directory: Path, package: str, path: Path) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.requirement("ipc:roos-packages")
+@pytest.mark.contract("ipc:clients")
 @pytest.mark.parametrize("package", ["node-ipc", "node-ipc-12"])
 async def test_a_client_of_roos_goes_through_a_task_with_answers_a_cancel_and_a_resume(
     client: Path, package: str, tmp_path: Path

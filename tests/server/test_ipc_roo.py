@@ -16,7 +16,7 @@ from tests.harness.server.ipc_peer import connected, new_task, serving
 MISTAKE = Turn(call("no_such_tool", {}))
 
 
-@pytest.mark.requirement("ipc:mistake-limit")
+@pytest.mark.contract("ipc:commands")
 async def test_a_task_of_a_program_never_stops_over_mistakes(tmp_path: Path) -> None:
     turns = (*[MISTAKE] * 8, Turn(done("at last")))
     async with serving(tmp_path, *turns) as (_, path), connected(path) as peer:
@@ -26,14 +26,14 @@ async def test_a_task_of_a_program_never_stops_over_mistakes(tmp_path: Path) -> 
         assert not [row for row in rows if row.get("ask") == "mistake_limit_reached"]
 
 
-@pytest.mark.requirement("ipc:mistake-limit")
+@pytest.mark.contract("ipc:commands")
 async def test_a_program_may_set_a_limit_of_its_own(tmp_path: Path) -> None:
     async with serving(tmp_path, *[MISTAKE] * 8) as (_, path), connected(path) as peer:
         peer.send("StartNewTask", new_task("go", consecutiveMistakeLimit=2))
         await peer.asked("mistake_limit_reached")
 
 
-@pytest.mark.requirement("ipc:focus")
+@pytest.mark.contract("ipc:commands")
 async def test_whichever_task_is_the_current_one_is_reported(tmp_path: Path) -> None:
     waiting = Turn(say("Wait."), pause(asyncio.Event()))
     async with serving(tmp_path, waiting, waiting) as (_, path), connected(path) as peer:
@@ -53,7 +53,7 @@ async def test_whichever_task_is_the_current_one_is_reported(tmp_path: Path) -> 
         assert await peer.event("taskFocused") == [two]
 
 
-@pytest.mark.requirement("ipc:answers")
+@pytest.mark.contract("ipc:commands")
 @pytest.mark.parametrize(
     ("command", "answer", "empty"),
     [

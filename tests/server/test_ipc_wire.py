@@ -38,7 +38,7 @@ def said(data: Any, **changes: Any) -> bytes:
     return json.dumps({"type": "message", "data": message | changes}).encode()
 
 
-@pytest.mark.requirement("ipc:frames")
+@pytest.mark.contract("ipc:frames")
 @given(st.lists(st.text()), st.data())
 def test_frames_are_the_same_however_the_bytes_are_cut(
     texts: list[str], data: st.DataObject
@@ -52,7 +52,7 @@ def test_frames_are_the_same_however_the_bytes_are_cut(
     assert read == frames
 
 
-@pytest.mark.requirement("ipc:frames")
+@pytest.mark.contract("ipc:frames")
 def test_what_has_no_form_feed_is_not_read_yet() -> None:
     reader = IpcFrameParser()
     assert reader.feed(b'{"type":') == []
@@ -66,7 +66,7 @@ def test_a_frame_has_a_largest_size() -> None:
         reader.feed(b"567890")
 
 
-@pytest.mark.requirement("ipc:commands")
+@pytest.mark.contract("ipc:commands")
 @pytest.mark.parametrize(
     ("data", "command"),
     [
@@ -103,7 +103,7 @@ def test_every_command_is_understood_as_january_and_april_say_it(
     assert decode_command(said(data)) == command
 
 
-@pytest.mark.requirement("ipc:dropped")
+@pytest.mark.contract("ipc:frames")
 @pytest.mark.parametrize(
     "frame",
     [
@@ -140,7 +140,7 @@ def test_a_form_feed_in_the_text_does_not_end_the_frame() -> None:
     assert json.loads(frame[:-1])["data"]["data"]["payload"] == [{"text": "page\x0cbreak"}]
 
 
-@pytest.mark.requirement("ipc:events")
+@pytest.mark.contract("ipc:frames")
 @pytest.mark.parametrize(
     ("name", "payload", "expected"),
     [

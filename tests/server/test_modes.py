@@ -18,7 +18,7 @@ def write_mode(directory: Path, slug: str, **more: Any) -> None:
     (directory / ".roomodes").write_text(json.dumps(document), encoding="utf-8")
 
 
-@pytest.mark.requirement("modes:lookup")
+@pytest.mark.contract("modes:fields")
 async def test_modes_of_the_servers_workspace_are_named(tmp_path: Path) -> None:
     write_mode(tmp_path / "work", "poet", description="Rhymes")
     async with open_server(tmp_path) as here, here.peer() as peer:
@@ -49,7 +49,7 @@ async def test_slash_commands_of_the_servers_workspace_are_named(tmp_path: Path)
     }
 
 
-@pytest.mark.requirement("modes:lookup")
+@pytest.mark.contract("modes:fields")
 async def test_a_task_knows_the_modes_of_its_own_workspace(tmp_path: Path) -> None:
     write_mode(tmp_path / "other", "poet")
     other = str(tmp_path / "other")

@@ -106,7 +106,7 @@ async def test_a_rejection_takes_the_message_along(browser: Browser, tmp_path: P
         assert "Call it b.txt" in str(at.model.requests[1].body)
 
 
-@pytest.mark.requirement("engine:calls:rejection-stops")
+@pytest.mark.contract("loop:rejection-stops")
 async def test_a_rejection_without_a_message_stops_and_waits_for_one(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -74,7 +74,7 @@ any_gesture = pytest.mark.parametrize(
 
 
 @any_gesture
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 async def test_a_second_press_does_not_approve_the_next_question(
     browser: Browser, tmp_path: Path, gesture: Gesture
 ) -> None:
@@ -95,7 +95,7 @@ async def test_a_second_press_does_not_approve_the_next_question(
         assert len(at.responses) == 2
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("gesture", [click, press_shortcut])
 @pytest.mark.parametrize(
     ("turn", "title", "button"),
@@ -126,7 +126,7 @@ async def test_no_question_is_answered_as_soon_as_it_appears(
         assert len(at.responses) == 2
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("press", ["mouse", "Space"])
 async def test_a_press_that_began_before_the_question_does_not_answer_it(
     browser: Browser, tmp_path: Path, press: str
@@ -157,7 +157,7 @@ async def test_a_press_that_began_before_the_question_does_not_answer_it(
         assert len(at.responses) == 1
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("key", ["Enter", "Alt+y"])
 async def test_a_key_that_is_held_answers_one_question(
     browser: Browser, tmp_path: Path, key: str
@@ -183,7 +183,7 @@ async def test_a_key_that_is_held_answers_one_question(
         assert len(at.responses) == 2
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 async def test_the_press_that_stops_a_task_does_not_resume_it(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -220,7 +220,7 @@ def waiting_for(gate: asyncio.Event) -> Turn:
     return Turn(say("Working"), pause(gate), *writing("a.txt").steps)
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 async def test_a_draft_that_was_begun_before_a_question_is_sent_as_a_message(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -244,7 +244,7 @@ async def test_a_draft_that_was_begun_before_a_question_is_sent_as_a_message(
         assert "And the tests" in str(at.model.requests[1].body)
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 async def test_a_draft_that_was_begun_before_a_question_stays_when_it_is_rejected(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -262,7 +262,7 @@ async def test_a_draft_that_was_begun_before_a_question_stays_when_it_is_rejecte
         assert not (at.server.workspace / "a.txt").exists()
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 async def test_a_message_that_crosses_a_question_does_not_answer_it(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -316,7 +316,7 @@ async def find_place(button: Any) -> dict[str, float]:
     return box
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 async def test_the_buttons_are_in_the_same_places_at_every_question(
     browser: Browser, tmp_path: Path, size: tuple[int, int]

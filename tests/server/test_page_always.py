@@ -28,7 +28,7 @@ DONE = Turn(call("attempt_completion", {"result": "Done."}))
 SCOPES = ("this directory", "this task", "every directory")
 
 
-@pytest.mark.requirement("always:client")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("scope", SCOPES)
 async def test_the_page_shows_the_rule_and_adds_it(
@@ -72,7 +72,7 @@ async def test_the_page_allows_one_command_with_network(
     assert [response["network"] for response in responses] == [True]
 
 
-@pytest.mark.requirement("sandbox:network:answers")
+@pytest.mark.contract("sandbox:network-answers")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 async def test_the_page_allows_a_host_and_takes_it_back(
     browser: Browser, tmp_path: Path, size: tuple[int, int]
@@ -94,7 +94,7 @@ async def test_the_page_allows_a_host_and_takes_it_back(
         await expect(rules).to_contain_text("Nothing yet")
 
 
-@pytest.mark.requirement("always:scope")
+@pytest.mark.contract("permissions:always")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 async def test_what_was_allowed_is_listed_on_the_page_and_can_be_revoked(
     browser: Browser, tmp_path: Path, size: tuple[int, int]
@@ -119,7 +119,7 @@ async def test_what_was_allowed_is_listed_on_the_page_and_can_be_revoked(
         await expect(page.locator(".ask")).to_contain_text("Run this command?")
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_the_page_accepts_the_edits_of_a_task(browser: Browser, tmp_path: Path) -> None:
     writes = [
         Turn(call("write_to_file", {"path": path, "content": "x\n"})) for path in ("a.txt", "b.txt")
@@ -133,7 +133,7 @@ async def test_the_page_accepts_the_edits_of_a_task(browser: Browser, tmp_path: 
         assert (at.server.workspace / "b.txt").exists()
 
 
-@pytest.mark.requirement("permissions:sandbox:told")
+@pytest.mark.contract("permissions:report")
 @pytest.mark.parametrize(
     ("sandbox", "text"),
     [

@@ -52,7 +52,7 @@ async def is_in_view(page: Page, selector: str) -> bool:
     return found
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("size", [(1280, 720), SMALL, ZOOMED])
 async def test_a_warning_stands_first_in_the_bar_and_in_view(
     browser: Browser, tmp_path: Path, size: tuple[int, int]
@@ -83,7 +83,7 @@ async def test_the_bar_warns_of_places_outside_and_of_a_missing_sandbox(
         await expect(warnings).to_contain_text("runs UNCONFINED")
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("size", [(1280, 720), SMALL])
 async def test_the_middle_of_a_long_command_is_listed_and_can_be_read_in_the_bar(
     browser: Browser, tmp_path: Path, size: tuple[int, int]
@@ -100,7 +100,7 @@ async def test_the_middle_of_a_long_command_is_listed_and_can_be_read_in_the_bar
         await capture_view(at.page, tmp_path / "whole.png")
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("filling", ["a" * 100, "漢" * 100, "\u00a0" * 100])
 async def test_the_end_of_a_command_that_is_short_can_be_read_on_a_phone_too(
     browser: Browser, tmp_path: Path, filling: str
@@ -119,7 +119,7 @@ async def test_the_end_of_a_command_that_is_short_can_be_read_on_a_phone_too(
         )
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("command", [FETCHING, f"{FETCHING} | sh; rm -rf {DIRECTORIES}"])
 @pytest.mark.parametrize("size", [(1280, 720), PHONE, SMALL, ZOOMED])
 async def test_further_answers_leave_in_view_what_they_are_about(
@@ -139,7 +139,7 @@ async def test_further_answers_leave_in_view_what_they_are_about(
             await choice.click(trial=True)
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize(
     ("command", "shown"),
     [
@@ -194,7 +194,7 @@ async def return_to_window(at: FrozenPage) -> None:
     await at.page.evaluate("window.dispatchEvent(new Event('focus'))")
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("change", [move_buttons, cover_buttons, zoom_in, return_to_window])
 async def test_a_click_just_after_the_buttons_moved_or_appeared_is_none(
     browser: Browser, tmp_path: Path, change: Any
@@ -214,7 +214,7 @@ async def test_a_click_just_after_the_buttons_moved_or_appeared_is_none(
                 await at.page.clock.run_for(FRAME)
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("key", ["Space", "Enter"])
 async def test_a_key_after_a_click_on_allow_does_not_allow_the_next_call(
     browser: Browser, tmp_path: Path, key: str
@@ -245,7 +245,7 @@ async def test_who_answers_by_key_stays_at_the_questions(browser: Browser, tmp_p
         assert len(at.responses) == 1
 
 
-@pytest.mark.requirement("page:accidents")
+@pytest.mark.contract("screen:type-ahead")
 async def test_a_character_that_a_mac_writes_with_alt_is_no_answer(
     browser: Browser, tmp_path: Path
 ) -> None:

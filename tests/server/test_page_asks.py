@@ -126,7 +126,7 @@ async def test_a_result_is_accepted_or_talked_about_and_not_stopped(
         await expect(page.get_by_role("button", name="Resume")).to_be_visible()
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_a_plain_answer_is_shown_as_the_result_and_answered_with_the_next_message(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -142,7 +142,7 @@ async def test_a_plain_answer_is_shown_as_the_result_and_answered_with_the_next_
         await expect(page.locator(".person", has_text="Then install it")).to_be_visible()
 
 
-@pytest.mark.requirement("engine:completion:unseen-results")
+@pytest.mark.contract("completion:checks")
 async def test_a_result_next_to_unseen_results_is_shown_as_text(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tests.harness.server.browsing import (
 pytestmark = [
     needs_browser,
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.requirement("rewind:page"),
+    pytest.mark.contract("rewind:any-row"),
 ]
 
 WRITE = Turn(say("I write it."), call("write_to_file", {"path": "a.txt", "content": "one\n"}))

@@ -12,7 +12,7 @@ from joey.testing.script import Turn, call
 from tests.harness.server.server_fixture import CommandFailedError, Peer, done, open_server
 
 YES = "yesButtonClicked"
-pytestmark = pytest.mark.requirement("always:scope")
+pytestmark = pytest.mark.contract("permissions:always")
 
 
 def command(line: str) -> Turn:

@@ -22,7 +22,7 @@ def of_kind(rows: list[Frame], kind: str) -> list[Frame]:
     return [row for row in rows if kind in (row.get("say"), row.get("ask"))]
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_a_plain_answer_is_a_completion_whose_answer_is_the_next_message(
     tmp_path: Path,
 ) -> None:
@@ -46,7 +46,7 @@ async def test_a_plain_answer_is_a_completion_whose_answer_is_the_next_message(
         assert "then install it" in str(here.model.requests[2].body["messages"][-1])
 
 
-@pytest.mark.requirement("engine:completion:unseen-results")
+@pytest.mark.contract("completion:checks")
 @pytest.mark.parametrize(
     ("other", "reason"),
     [

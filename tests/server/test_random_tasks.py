@@ -22,7 +22,7 @@ from tests.harness.scripted_conversations import by_first_message
 from tests.harness.server.event_folding import ALLOW, continue_after, fold, identity, read_history
 from tests.harness.server.server_fixture import Frame, Peer, ServerFixture, open_server
 
-pytestmark = [pytest.mark.requirement("websocket:rows")]
+pytestmark = [pytest.mark.contract("websocket:rows")]
 
 END_NAMES = ("taskFinished", "taskAborted", "taskFailed")
 QUESTION_NAMES = ("taskInteractive", "taskIdle", "taskResumable")

@@ -46,7 +46,7 @@ def finished(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows_of(events) if not row.get("partial")]
 
 
-@pytest.mark.requirement("websocket:replay:cuts")
+@pytest.mark.contract("websocket:replay")
 async def test_a_client_that_is_cut_a_hundred_times_ends_with_what_the_journal_has(
     tmp_path: Path,
 ) -> None:
@@ -94,7 +94,7 @@ async def catch_up(peer: Peer, task_id: str, received: list[dict[str, Any]]) -> 
     peer.events.clear()
 
 
-@pytest.mark.requirement("websocket:replay:identity")
+@pytest.mark.contract("websocket:replay")
 async def test_no_event_is_missed_or_repeated_wherever_the_connection_is_cut(
     tmp_path: Path,
 ) -> None:
@@ -130,7 +130,7 @@ async def test_no_event_is_missed_or_repeated_wherever_the_connection_is_cut(
                 assert len(second.events) == len(events) - count, "and nothing more"
 
 
-@pytest.mark.requirement("websocket:replay:identity")
+@pytest.mark.contract("websocket:replay")
 async def test_events_keep_their_identity_while_they_stream_and_after_a_restart(
     tmp_path: Path,
 ) -> None:
@@ -192,7 +192,7 @@ async def test_everything_is_sent_from_the_beginning_and_then_live(tmp_path: Pat
             assert everything == {"tasks": {task_id: late.events[-1]["seq"]}}
 
 
-@pytest.mark.requirement("websocket:replay:growing-rows")
+@pytest.mark.contract("websocket:rows")
 async def test_whoever_comes_late_is_shown_a_quiet_row_as_it_stands(tmp_path: Path) -> None:
     gate = asyncio.Event()
     turns = (Turn(say("half of it"), pause(gate), say("and the rest"), *done().steps),)
@@ -245,7 +245,7 @@ async def test_a_closed_task_is_read_from_disk_and_goes_on_live_when_it_is_opene
             assert [row for row in late.rows() if not row.get("partial")] == kept["messages"]
 
 
-@pytest.mark.requirement("websocket:replay:restart")
+@pytest.mark.contract("websocket:replay")
 async def test_a_client_of_a_server_that_is_killed_ends_with_what_the_journal_has(
     tmp_path: Path,
 ) -> None:

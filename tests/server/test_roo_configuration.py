@@ -11,7 +11,7 @@ import pytest
 from tests.harness.config.roo_keys import ROO, build_roo_profile
 from tests.harness.server.server_fixture import CommandFailedError, ServerFixture, done, open_server
 
-pytestmark = pytest.mark.requirement("websocket:commands")
+pytestmark = pytest.mark.contract("websocket:commands")
 SECRET_KEYS = {
     key for key, value in (ROO.settings | ROO.profile).items() if "secret-value" in str(value)
 }

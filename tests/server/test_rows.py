@@ -15,7 +15,7 @@ from tests.harness.paths import MCP_SERVER_SCRIPT
 from tests.harness.server.event_folding import ALLOW, fold, read_history
 from tests.harness.server.server_fixture import Frame, Peer, ServerFixture, done, open_server
 
-pytestmark = [pytest.mark.requirement("websocket:rows")]
+pytestmark = [pytest.mark.contract("websocket:rows")]
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["native", "xml"])
 

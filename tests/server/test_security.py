@@ -230,7 +230,7 @@ MISTAKES: list[tuple[str | bytes, str, str]] = [
 ]
 
 
-@pytest.mark.requirement("websocket:commands")
+@pytest.mark.contract("websocket:commands")
 async def test_whatever_is_wrong_with_a_frame_is_named_and_hurts_nobody(tmp_path: Path) -> None:
     async with open_server(tmp_path) as here, here.peer() as peer:
         for frame, code, named in MISTAKES:

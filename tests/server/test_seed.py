@@ -12,7 +12,7 @@ from joey.testing.script import Turn, call, pause, say
 from tests.harness.server.server_fixture import done, open_server, rows_of
 from tests.harness.server.websocket_clients import Client
 
-pytestmark = [pytest.mark.requirement("websocket:commands"), pytest.mark.shortened]
+pytestmark = [pytest.mark.contract("websocket:commands"), pytest.mark.shortened]
 
 
 async def test_a_new_task_is_answered_then_started_then_reported(
@@ -126,7 +126,7 @@ async def test_a_tool_that_needs_a_user_is_asked_answered_and_reported(
         )
 
 
-@pytest.mark.requirement("websocket:current-task")
+@pytest.mark.contract("websocket:commands")
 async def test_commands_without_a_task_act_on_the_current_one(
     client: Client, tmp_path: Path
 ) -> None:

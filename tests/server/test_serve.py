@@ -62,7 +62,7 @@ async def test_a_terminated_server_says_goodbye_and_its_tasks_can_go_on(tmp_path
         assert "key-of-the-environment" not in log
 
 
-@pytest.mark.requirement("websocket:log")
+@pytest.mark.contract("websocket:commands")
 async def test_every_command_and_every_refusal_is_logged_without_contents(tmp_path: Path) -> None:
     secret = "my secret plan"
     frames = {
@@ -108,7 +108,7 @@ async def test_every_command_and_every_refusal_is_logged_without_contents(tmp_pa
     assert TOKEN not in log
 
 
-@pytest.mark.requirement("websocket:log")
+@pytest.mark.contract("websocket:commands")
 @pytest.mark.parametrize("debug", [False, True])
 async def test_a_terminal_shows_the_links_and_the_log_only_with_debug(
     tmp_path: Path, debug: bool

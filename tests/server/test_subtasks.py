@@ -45,7 +45,7 @@ def list_event_names(events: Sequence[Frame], task_id: str) -> list[str]:
     ]
 
 
-@pytest.mark.requirement("subtasks:events", "websocket:commands")
+@pytest.mark.contract("subtasks:events", "websocket:commands")
 async def test_events_fire_around_a_subtask(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
@@ -68,7 +68,7 @@ async def test_events_fire_around_a_subtask(tmp_path: Path) -> None:
         assert (row["text"], row["taskId"]) == ("part", child_id)
 
 
-@pytest.mark.requirement("subtasks:events")
+@pytest.mark.contract("subtasks:events")
 async def test_a_subtask_that_fails_completes_no_delegation(tmp_path: Path) -> None:
     refused = Turn(fail(400, "no"))
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [refused]}
@@ -83,7 +83,7 @@ async def test_a_subtask_that_fails_completes_no_delegation(tmp_path: Path) -> N
         assert event_names.index("taskUnpaused") + 1 == event_names.index("taskDelegationResumed")
 
 
-@pytest.mark.requirement("subtasks:seen")
+@pytest.mark.contract("subtasks:events")
 async def test_a_subtask_is_reported_as_a_task_of_its_own(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
@@ -111,7 +111,7 @@ async def test_a_subtask_is_reported_as_a_task_of_its_own(tmp_path: Path) -> Non
         assert [row for row in peer.rows(child_id) if not row.get("partial")] == rows
 
 
-@pytest.mark.requirement("subtasks:seen")
+@pytest.mark.contract("subtasks:events")
 async def test_questions_of_a_subtask_are_answered_under_its_id_or_as_the_current_task(
     tmp_path: Path,
 ) -> None:
@@ -137,7 +137,7 @@ async def test_questions_of_a_subtask_are_answered_under_its_id_or_as_the_curren
         assert await peer.ask("getCurrentTaskStack") == {"taskStack": [task_id]}
 
 
-@pytest.mark.requirement("subtasks:stopped")
+@pytest.mark.contract("subtasks:failure")
 async def test_a_subtask_can_be_cancelled_alone(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [Turn(pause(600.0))]}
     async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
@@ -149,7 +149,7 @@ async def test_a_subtask_can_be_cancelled_alone(tmp_path: Path) -> None:
         assert "was stopped by the user" in str(here.model.requests[-1].body)
 
 
-@pytest.mark.requirement("subtasks:cancel")
+@pytest.mark.contract("subtasks:failure")
 async def test_cancelling_the_parent_cancels_the_tree_and_resuming_goes_on(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [Turn(pause(600.0))]}
     async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
@@ -187,7 +187,7 @@ async def test_a_background_tree_does_not_become_the_current_task(tmp_path: Path
         assert await peer.ask("getCurrentTaskStack") == {"taskStack": [other_id]}
 
 
-@pytest.mark.requirement("subtasks:events")
+@pytest.mark.contract("subtasks:events")
 async def test_the_events_reach_roos_own_socket_too(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     path = tmp_path / "private" / "roo.sock"
@@ -204,7 +204,7 @@ async def test_the_events_reach_roos_own_socket_too(tmp_path: Path) -> None:
         assert (completed, about) == (child_id, {"isSubtask": True})
 
 
-@pytest.mark.requirement("subtasks:seen", "websocket:current-task")
+@pytest.mark.contract("subtasks:events", "websocket:commands")
 async def test_of_several_subtasks_the_one_that_asks_is_the_current_task(tmp_path: Path) -> None:
     question = {"question": "which?", "follow_up": [{"text": "this"}, {"text": "that"}]}
     parts = {
@@ -230,7 +230,7 @@ async def test_of_several_subtasks_the_one_that_asks_is_the_current_task(tmp_pat
         await peer.asked("completion_result")
 
 
-@pytest.mark.requirement("subtasks:seen", "websocket:current-task")
+@pytest.mark.contract("subtasks:events", "websocket:commands")
 async def test_a_message_to_the_parent_leaves_the_subtask_the_current_task(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     async with open_scripted_server(tmp_path, parts) as here, here.peer() as peer:
@@ -245,7 +245,7 @@ async def test_a_message_to_the_parent_leaves_the_subtask_the_current_task(tmp_p
         assert "for the parent" in str(here.model.requests[-1].body)
 
 
-@pytest.mark.requirement("subtasks:stopped")
+@pytest.mark.contract("subtasks:failure")
 async def test_a_subtask_may_be_deleted_while_its_parent_waits(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [Turn(pause(600.0))]}
     async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:
@@ -271,7 +271,7 @@ async def test_deleting_the_parent_leaves_a_subtask_that_can_go_on_alone(tmp_pat
         assert await peer.ask("getCurrentTaskStack") == {"taskStack": [child_id]}
 
 
-@pytest.mark.requirement("budgets:wire")
+@pytest.mark.contract("websocket:commands")
 async def test_limits_that_come_with_a_task_end_it(tmp_path: Path) -> None:
     parts = {"the whole": [hand("a part"), done("whole")], "a part": [done("part")]}
     async with open_scripted_server(tmp_path, parts, **ALLOW) as here, here.peer() as peer:

@@ -24,7 +24,7 @@ from tests.harness.server.server_fixture import (
     open_server,
 )
 
-pytestmark = pytest.mark.requirement("websocket:task-ids")
+pytestmark = pytest.mark.contract("websocket:commands")
 
 NO_IDS: tuple[Any, ...] = ("", "task_", None, 7, True, [], {}, "x" * 257)
 UNKNOWN = ("nobody", "task_nobody", " ", "../../etc")

@@ -13,7 +13,7 @@ from joey.storage.task_directory import TaskLock
 from joey.testing.script import Turn, call, fail, pause, say
 from tests.harness.server.server_fixture import CommandFailedError, done, open_server
 
-pytestmark = pytest.mark.requirement("websocket:commands")
+pytestmark = pytest.mark.contract("websocket:commands")
 
 
 async def test_a_finished_task_can_be_looked_at_in_every_way(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_events_may_be_had_piece_by_piece(tmp_path: Path) -> None:
         assert (await peer.ask("getEvents", task_id, since=5, until=3))["events"] == []
 
 
-@pytest.mark.requirement("websocket:task:waiting-words")
+@pytest.mark.contract("asks:queue")
 async def test_a_task_tells_what_waits_for_it_while_it_works_and_at_rest(tmp_path: Path) -> None:
     turns = (Turn(say("a"), pause(60.0)), done())
     async with open_server(tmp_path, *turns) as here, here.peer() as peer:
@@ -110,7 +110,7 @@ async def test_a_task_tells_what_waits_for_it_while_it_works_and_at_rest(tmp_pat
         assert (info["live"], info["queue"]) == (False, queued)
 
 
-@pytest.mark.requirement("websocket:task:failure")
+@pytest.mark.contract("websocket:commands")
 async def test_a_task_tells_why_it_failed_until_it_goes_on(tmp_path: Path) -> None:
     refusal = Turn(fail(401, "This key opens nothing."))
     async with open_server(tmp_path, refusal) as here, here.peer() as peer:
@@ -147,7 +147,7 @@ async def test_a_task_at_rest_still_knows_the_room_that_its_model_has(tmp_path: 
         assert rooms["own"] == 43210 < rooms["default"]
 
 
-@pytest.mark.requirement("websocket:search")
+@pytest.mark.contract("tasks:search")
 async def test_text_of_the_conversation_is_found_in_open_tasks_and_closed_ones(
     tmp_path: Path,
 ) -> None:
@@ -171,7 +171,7 @@ async def test_text_of_the_conversation_is_found_in_open_tasks_and_closed_ones(
             await peer.ask("ping")
 
 
-@pytest.mark.requirement("websocket:search")
+@pytest.mark.contract("tasks:search")
 async def test_a_search_finds_the_newest_first_and_passes_over_what_cannot_be_read(
     tmp_path: Path,
 ) -> None:

@@ -144,7 +144,7 @@ def test_a_body_that_the_service_model_does_not_know_is_refused(
     assert converse.find_model_violations(body, BEDROCK.model) != []
 
 
-@pytest.mark.requirement("providers:clouds:errors")
+@pytest.mark.contract("services:clouds")
 @pytest.mark.parametrize(
     ("answer", "code", "text"),
     [
@@ -175,7 +175,7 @@ async def test_an_error_of_bedrock_ends_the_run_with_its_message(
     assert finished.code == code
 
 
-@pytest.mark.requirement("providers:clouds:errors")
+@pytest.mark.contract("services:clouds")
 @pytest.mark.parametrize(
     "first",
     [
@@ -227,7 +227,7 @@ async def test_what_a_model_of_bedrock_refuses_is_left_out(
         assert len(server.requests) == 3
 
 
-@pytest.mark.requirement("providers:clouds:library")
+@pytest.mark.contract("services:clouds")
 @pytest.mark.parametrize(
     ("provider", "library"),
     [("bedrock", "botocore"), ("vertex", "google.auth"), ("azure", "azure.identity")],
@@ -365,7 +365,7 @@ class StaticLogin(AwsLogin):
         return STATIC
 
 
-@pytest.mark.requirement("providers:clouds:roo")
+@pytest.mark.contract("services:clouds")
 @pytest.mark.parametrize("way", ["keys", "profile", "key"])
 async def test_an_export_of_roo_for_bedrock_starts_a_task(joey: Joey, way: str) -> None:
     keys = {"awsAccessKey": STATIC.access_key, "awsSecretKey": STATIC.secret_key}
@@ -394,7 +394,7 @@ async def test_an_export_of_roo_for_bedrock_starts_a_task(joey: Joey, way: str) 
             assert sent == {"Bearer the-key"}
 
 
-@pytest.mark.requirement("providers:clouds:roo")
+@pytest.mark.contract("services:clouds")
 @pytest.mark.parametrize("way", ["json", "file"])
 async def test_an_export_of_roo_for_vertex_starts_a_task(joey: Joey, way: str) -> None:
     async with (
@@ -415,7 +415,7 @@ async def test_an_export_of_roo_for_vertex_starts_a_task(joey: Joey, way: str) -
         assert server.violations == []
 
 
-@pytest.mark.requirement("providers:clouds:roo")
+@pytest.mark.contract("services:clouds")
 @pytest.mark.parametrize(
     ("version", "path"),
     [
@@ -462,7 +462,7 @@ async def test_azure_serves_later_models_by_the_responses_api(joey: Joey) -> Non
 # Secrets --------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("secrets:canary")
+@pytest.mark.contract("secrets:nowhere")
 async def test_aws_credentials_are_repeated_nowhere(joey: Joey) -> None:
     def echo(request: Request) -> Turn:
         token = request.headers["x-amz-security-token"]
@@ -487,7 +487,7 @@ async def test_aws_credentials_are_repeated_nowhere(joey: Joey) -> None:
     assert traces((KEY, OTHER_KEY), said) == []
 
 
-@pytest.mark.requirement("secrets:canary")
+@pytest.mark.contract("secrets:nowhere")
 @pytest.mark.parametrize("kind", [GoogleLogin, EntraLogin])
 async def test_a_token_is_repeated_nowhere(joey: Joey, kind: type[CloudLogin]) -> None:
     joey.settings(**FAST)
@@ -506,7 +506,7 @@ async def test_a_token_is_repeated_nowhere(joey: Joey, kind: type[CloudLogin]) -
     assert traces(tokens, said) == []
 
 
-@pytest.mark.requirement("secrets:canary")
+@pytest.mark.contract("secrets:nowhere")
 async def test_a_client_gets_no_credentials_and_may_give_some_with_a_task(tmp_path: Path) -> None:
     def answer(request: Request) -> Turn:
         refused = check_signature(request, Credentials("AKID7", KEY, OTHER_KEY))

@@ -102,7 +102,7 @@ def test_a_violation_is_caught(rule: Rule) -> None:
     assert rule.name in find_violations(RESPONSES, broken, issued)
 
 
-@pytest.mark.requirement("providers:responses:rules")
+@pytest.mark.contract("services:responses")
 async def test_five_turns_with_an_image_keep_the_rules(workspace: Joey) -> None:
     joey = workspace
     (joey.workspace / "dot.png").write_bytes(PNG)
@@ -130,7 +130,7 @@ async def test_five_turns_with_an_image_keep_the_rules(workspace: Joey) -> None:
     assert joey.tasks[0].name == f"task_{first['prompt_cache_key']}"
 
 
-@pytest.mark.requirement("providers:responses:rules")
+@pytest.mark.contract("services:responses")
 async def test_a_killed_task_is_resumed_with_its_reasoning(workspace: Joey) -> None:
     joey = workspace
     async with StrictServer(RESPONSES, [READ, READ_AND_LIST, COMPLETE]) as server:
@@ -156,7 +156,7 @@ async def test_a_killed_task_is_resumed_with_its_reasoning(workspace: Joey) -> N
     assert kinds.count("reasoning") == 3
 
 
-@pytest.mark.requirement("providers:responses:switch")
+@pytest.mark.contract("services:responses")
 @pytest.mark.parametrize("other", [CHAT, ANTHROPIC], ids=lambda service: service.name)
 @pytest.mark.parametrize("starts_here", [True, False])
 async def test_a_task_changes_between_the_wires(
@@ -193,7 +193,7 @@ async def test_models_of_one_address_change_between_the_wires(workspace: Joey) -
         )
 
 
-@pytest.mark.requirement("providers:responses:rules")
+@pytest.mark.contract("services:responses")
 async def test_an_imported_task_keeps_its_reasoning(workspace: Joey) -> None:
     joey = workspace
     async with StrictServer(RESPONSES, [READ_AND_LIST, COMPLETE, READ, COMPLETE]) as server:
@@ -241,7 +241,7 @@ MISSING = (
 )
 
 
-@pytest.mark.requirement("providers:responses:fallback")
+@pytest.mark.contract("services:responses")
 @pytest.mark.parametrize("missing", MISSING, ids=lambda step: f"{step.status} {step.message[:7]}")
 async def test_an_address_without_it_is_asked_once(joey: Joey, missing: Any) -> None:
     def answer(request: Request) -> Turn:
@@ -286,7 +286,7 @@ async def test_an_unknown_model_is_not_looked_for_elsewhere(joey: Joey) -> None:
         assert paths(server) == ["/v1/responses"]
 
 
-@pytest.mark.requirement("providers:responses:fallback")
+@pytest.mark.contract("services:responses")
 async def test_a_model_that_chat_refuses_gets_it(workspace: Joey) -> None:
     joey = workspace
     async with StrictServer(RESPONSES, [READ, COMPLETE, COMPLETE]) as server:
@@ -304,7 +304,7 @@ async def test_a_model_that_chat_refuses_gets_it(workspace: Joey) -> None:
         assert [path for path in paths(server) if "chat" in path] == ["/v1/chat/completions"]
 
 
-@pytest.mark.requirement("providers:responses:rules")
+@pytest.mark.contract("services:responses")
 async def test_reasoning_that_an_account_cannot_read_is_left_out(workspace: Joey) -> None:
     joey = workspace
     async with StrictServer(RESPONSES, [READ_AND_LIST, COMPLETE, READ, COMPLETE]) as server:
@@ -319,7 +319,7 @@ async def test_reasoning_that_an_account_cannot_read_is_left_out(workspace: Joey
     assert not (joey.home / "tool-support.json").exists()
 
 
-@pytest.mark.requirement("providers:responses:errors")
+@pytest.mark.contract("services:responses")
 async def test_a_call_that_the_output_limit_cuts_is_not_run(workspace: Joey) -> None:
     cut = make_call("call_1", "write_to_file", '{"path": "b.txt", "content": "half')
     details = {"reason": "max_output_tokens"}
@@ -337,7 +337,7 @@ async def test_a_call_that_the_output_limit_cuts_is_not_run(workspace: Joey) -> 
     assert "max_output_tokens" in received
 
 
-@pytest.mark.requirement("providers:responses:errors")
+@pytest.mark.contract("services:responses")
 @pytest.mark.parametrize(
     ("events", "code", "text"),
     [

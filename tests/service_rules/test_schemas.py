@@ -35,7 +35,7 @@ async def run_with_odd_tools(joey: Joey, server: StrictServer) -> Request:
     return server.requests[-1]
 
 
-@pytest.mark.requirement("providers:services:schemas")
+@pytest.mark.contract("services:rules")
 @pytest.mark.parametrize(
     "name", ["anthropic", "openai", "gemini", "moonshot", "fireworks", "azure", "bedrock"]
 )

@@ -63,7 +63,7 @@ def test_every_provider_has_a_strict_server() -> None:
     assert {each.name for each in SERVICES} == {spec.name for spec in PROVIDER_SPECS}
 
 
-@pytest.mark.requirement("providers:services:rules")
+@pytest.mark.contract("services:rules")
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.label)
 async def test_a_task_keeps_the_rules_when_it_is_resumed_and_changes_hands(
     joey: Joey, service: Service
@@ -136,7 +136,7 @@ def make_valid_body(service: Service) -> tuple[dict[str, Any], Issued]:
     return {**body, **wanted, "tools": [tool]}, issued
 
 
-@pytest.mark.requirement("providers:services:rules")
+@pytest.mark.contract("services:rules")
 async def test_calls_that_were_written_in_a_text_have_a_signature(joey: Joey) -> None:
     """A task that changes from XML to native has its earlier calls converted."""
     (joey.workspace / "a.txt").write_text("hello\n")
@@ -154,7 +154,7 @@ async def test_calls_that_were_written_in_a_text_have_a_signature(joey: Joey) ->
         await run(joey, strict, "-c", "--protocol", "native", "and once more")
 
 
-@pytest.mark.requirement("providers:services:import")
+@pytest.mark.contract("services:rules")
 @pytest.mark.parametrize("name", ["gemini", "anthropic", "openrouter", "deepseek"])
 async def test_an_imported_task_goes_back_to_its_service_unchanged(joey: Joey, name: str) -> None:
     (joey.workspace / "a.txt").write_text("hello\n")
@@ -203,7 +203,7 @@ def make_foreign_history() -> Iterator[Message]:
         yield Message("user", (ToolResultBlock(name, "ok"), TextBlock("and now?")))
 
 
-@pytest.mark.requirement("providers:services:refusals")
+@pytest.mark.contract("services:refusals")
 async def test_a_refused_parameter_is_left_out_and_remembered(joey: Joey) -> None:
     """Whatever the name of the model or the address says."""
     refused = ("parallel_tool_calls", "stream_options", "min_p", "thinking_mode")
@@ -239,7 +239,7 @@ async def test_a_refused_parameter_is_left_out_and_remembered(joey: Joey) -> Non
     assert last["chat_template_kwargs"] == {"enable_thinking": False}
 
 
-@pytest.mark.requirement("providers:services:refusals")
+@pytest.mark.contract("services:refusals")
 @pytest.mark.parametrize(
     ("provider", "message", "refusals"),
     [

@@ -111,7 +111,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.requirement("store:adoption")
+@pytest.mark.contract("adoption:read")
 def test_a_native_task_is_adopted_with_its_facts_and_its_open_call(home: Path) -> None:
     event = adopted(home, NATIVE)
     assert (event.task_id, event.workspace, event.mode) == (NATIVE, "/home/ann/shop", "debug")
@@ -124,7 +124,7 @@ def test_a_native_task_is_adopted_with_its_facts_and_its_open_call(home: Path) -
     )
 
 
-@pytest.mark.requirement("store:adoption", "protocol:from-history")
+@pytest.mark.contract("adoption:read", "protocol:choice")
 def test_an_xml_task_is_adopted_as_xml_with_facts_from_its_texts(home: Path) -> None:
     event = adopted(home, XML)
     assert event.tool_protocol is ToolProtocol.XML
@@ -156,7 +156,7 @@ def test_loose_ends_of_the_ui_history_are_taken_off(home: Path) -> None:
     assert kinds.count("api_req_started") == 2
 
 
-@pytest.mark.requirement("store:adoption")
+@pytest.mark.contract("adoption:read")
 async def test_originals_stay_and_are_kept_as_copies_when_a_snapshot_replaces_them(
     home: Path,
 ) -> None:
@@ -174,7 +174,7 @@ async def test_originals_stay_and_are_kept_as_copies_when_a_snapshot_replaces_th
         assert (directory / name).read_bytes() != originals[name]
 
 
-@pytest.mark.requirement("store:adoption")
+@pytest.mark.contract("adoption:read")
 def test_an_adopted_task_goes_on_in_its_own_directory(home: Path) -> None:
     log, _ = JsonFileStore(home).open(NATIVE)
     log.append(said(2))
@@ -310,7 +310,7 @@ def test_messages_hidden_by_a_summary_or_a_truncation_stay_hidden(tmp_path: Path
     assert kept == ["old", "older", "summary", "cut", "marker", "new"]
 
 
-@pytest.mark.requirement("history:api:results-by-id")
+@pytest.mark.contract("history:api")
 def test_every_call_has_one_result_and_every_result_a_call(tmp_path: Path) -> None:
     api = [
         user(text("go")),
@@ -339,7 +339,7 @@ def test_every_call_has_one_result_and_every_result_a_call(tmp_path: Path) -> No
     assert [type(block) for block in third] == [ToolResultBlock, TextBlock]
 
 
-@pytest.mark.requirement("history:api:results-by-id")
+@pytest.mark.contract("history:api")
 def test_a_result_under_a_wrong_id_belongs_to_the_call_at_its_position(tmp_path: Path) -> None:
     api = [
         user(text("go")),
@@ -459,7 +459,7 @@ def test_whatever_json_is_in_the_files_the_task_opens_with_what_was_readable(
     assert event.messages
 
 
-@pytest.mark.requirement("protocol:locked-first", "protocol:from-history")
+@pytest.mark.contract("protocol:choice")
 @pytest.mark.parametrize(
     ("item", "environment", "protocol"),
     [

@@ -44,7 +44,7 @@ def check_shown(event: TaskImported) -> None:
     check_messages(messages)
 
 
-@pytest.mark.requirement("adoption:forms", "adoption:unaltered")
+@pytest.mark.contract("adoption:read")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_directory_of_any_form_opens_and_stays_as_it_is(tmp_path: Path, form: str) -> None:
     directory = tmp_path / "tasks" / form
@@ -100,7 +100,7 @@ def test_a_history_that_begins_with_a_reply_gets_the_task_before_it(tmp_path: Pa
     assert shown(event)[0].content == (TextBlock("Mend the shop"),)
 
 
-@pytest.mark.requirement("adoption:large")
+@pytest.mark.contract("adoption:read")
 def test_a_task_of_fifty_megabytes_opens_whole(tmp_path: Path) -> None:
     directory = tmp_path / "tasks" / "large"
     roo_task_directories.long_task(directory, turns=1_000, padding=50_000)

@@ -59,7 +59,7 @@ def imported(tmp_path: Path, form: str) -> JsonFileStore:
     return JsonFileStore(tmp_path / "home")
 
 
-@pytest.mark.requirement("adoption:places")
+@pytest.mark.contract("adoption:read")
 @pytest.mark.parametrize(
     ("storage", "program"),
     [
@@ -87,7 +87,7 @@ def test_storage_is_found_for_every_editor_and_platform(
     assert (task.program, task.id, task.modified_ms) == (program, "t1", START + 7000)
 
 
-@pytest.mark.requirement("adoption:places")
+@pytest.mark.contract("adoption:read")
 def test_storage_of_windows_of_other_directories_and_of_settings_is_found(tmp_path: Path) -> None:
     windows = tmp_path / "mnt/c/Users/ann/AppData/Roaming/Code/User/globalStorage" / ROO / "tasks"
     config = tmp_path / "config/Code/User/globalStorage" / ROO / "tasks"
@@ -106,7 +106,7 @@ def test_storage_of_windows_of_other_directories_and_of_settings_is_found(tmp_pa
     assert {place.program for place in places} == {"Roo Code"}
 
 
-@pytest.mark.requirement("adoption:places")
+@pytest.mark.contract("adoption:read")
 def test_a_path_may_be_a_task_its_directory_or_one_above(tmp_path: Path) -> None:
     tasks = tmp_path / "old" / "disk" / ZOO / "tasks"
     fill(tasks, "t1", "t2")
@@ -129,7 +129,7 @@ def test_a_loop_of_links_is_not_followed(tmp_path: Path) -> None:
     assert len(find_task_locations_under(tmp_path)) == 1
 
 
-@pytest.mark.requirement("adoption:copied", "adoption:unaltered")
+@pytest.mark.contract("adoption:read")
 @pytest.mark.parametrize("form", ALL_FORMS)
 def test_a_copy_opens_like_the_original_which_stays_as_it_is(tmp_path: Path, form: str) -> None:
     original = tmp_path / "theirs" / form
@@ -178,7 +178,7 @@ NATIVE_END = Turn(call("attempt_completion", {"result": "Now it is."}))
 XML_END = Turn(say("<attempt_completion><result>Now it is.</result></attempt_completion>"))
 
 
-@pytest.mark.requirement("adoption:resumed")
+@pytest.mark.contract("adoption:resumed")
 @pytest.mark.parametrize("form", ALL_FORMS)
 async def test_an_imported_task_goes_on_in_its_own_protocol(tmp_path: Path, form: str) -> None:
     imported(tmp_path, form)
@@ -196,7 +196,7 @@ async def test_an_imported_task_goes_on_in_its_own_protocol(tmp_path: Path, form
     assert (kept.status, kept.tool_protocol) == ("completed", "xml" if in_xml else "native")
 
 
-@pytest.mark.requirement("adoption:large", "adoption:resumed")
+@pytest.mark.contract("adoption:read", "adoption:resumed")
 async def test_a_task_of_fifty_megabytes_is_summed_up_and_goes_on(tmp_path: Path) -> None:
     roo_task_directories.long_task(tmp_path / "theirs" / "large", turns=1_000, padding=50_000)
     imported(tmp_path, "large")
@@ -222,7 +222,7 @@ def test_a_directory_that_joey_wrote_is_imported_with_its_journal(tmp_path: Path
     assert JsonFileStore(tmp_path / "home").read_records("ours") == before
 
 
-@pytest.mark.requirement("adoption:protocol")
+@pytest.mark.contract("adoption:resumed")
 def test_the_lock_of_an_older_task_is_found_in_the_editors_database(tmp_path: Path) -> None:
     storage = tmp_path / "globalStorage" / ROO
     roo_task_directories.write(
@@ -273,7 +273,7 @@ def test_other_lists_of_tasks_are_read_too(tmp_path: Path, where: str) -> None:
     assert (listed.tokens_in, listed.total_cost) == (200, 0.5)
 
 
-@pytest.mark.requirement("adoption:damaged")
+@pytest.mark.contract("adoption:read")
 def test_a_damaged_task_is_reported_and_leaves_nothing_behind(tmp_path: Path) -> None:
     own = tmp_path / "home" / "tasks"
     roo_task_directories.write(tmp_path / "theirs" / "bad", b"{", b"null")

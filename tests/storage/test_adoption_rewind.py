@@ -69,7 +69,7 @@ def check_valid(history: FoldedHistory) -> None:
         check_messages(messages)
 
 
-@pytest.mark.requirement("adoption:hidden")
+@pytest.mark.contract("adoption:resumed")
 @shortened_examples(40, 150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     form=st.sampled_from(["january", "april"]),
@@ -107,7 +107,7 @@ def check_halves(gone: list[dict[str, Any]], back: FoldedHistory) -> None:
             assert re.search(rf"\b{shown['text']}\b", kept)
 
 
-@pytest.mark.requirement("adoption:hidden")
+@pytest.mark.contract("adoption:resumed")
 @pytest.mark.parametrize("protocol", ToolProtocol)
 @pytest.mark.parametrize("form", ["january", "april"])
 def test_summaries_within_summaries_come_off_one_by_one(
@@ -130,7 +130,7 @@ def test_summaries_within_summaries_come_off_one_by_one(
     assert [f"Reply {number}" for number in range(1, 6)] == re.findall(r"Reply \d+", whole)
 
 
-@pytest.mark.requirement("adoption:hidden")
+@pytest.mark.contract("adoption:resumed")
 def test_a_preview_tells_of_the_summaries_that_would_go(tmp_path: Path) -> None:
     turns = [Turn()] * 5
     session, records = played(
@@ -140,7 +140,7 @@ def test_a_preview_tells_of_the_summaries_that_would_go(tmp_path: Path) -> None:
     assert build_rewind_preview(records, gone_back(records, first)).removed_summary_count == 2
 
 
-@pytest.mark.requirement("export:round-trip", "adoption:hidden")
+@pytest.mark.contract("export:roo", "adoption:resumed")
 @shortened_examples(20, 60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     form=st.sampled_from(["january", "april"]),
@@ -223,7 +223,7 @@ MESSAGES = st.builds(
 )
 
 
-@pytest.mark.requirement("adoption:hidden")
+@pytest.mark.contract("adoption:resumed")
 @shortened_examples(50, 200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(api=st.lists(MESSAGES, max_size=8), protocol=st.sampled_from(ToolProtocol))
 def test_no_order_of_blocks_and_no_tags_make_a_history_that_a_service_refuses(

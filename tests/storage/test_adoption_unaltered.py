@@ -72,7 +72,7 @@ async def look_everywhere(home: Path, task_id: str) -> None:
         await engine.release(fork)
 
 
-@pytest.mark.requirement("adoption:unaltered")
+@pytest.mark.contract("adoption:read")
 @pytest.mark.parametrize("form", FORMS)
 async def test_nothing_is_altered_by_looking(tmp_path: Path, form: str) -> None:
     directory = tmp_path / "tasks" / form
@@ -86,7 +86,7 @@ async def test_nothing_is_altered_by_looking(tmp_path: Path, form: str) -> None:
     assert directory.stat().st_mode & 0o777 == 0o755
 
 
-@pytest.mark.requirement("adoption:unaltered", "adoption:resumed")
+@pytest.mark.contract("adoption:read", "adoption:resumed")
 @pytest.mark.parametrize("form", FORMS)
 async def test_a_task_goes_on_where_roo_has_left_it_and_its_files_are_kept(
     tmp_path: Path, form: str
@@ -109,7 +109,7 @@ async def test_a_task_goes_on_where_roo_has_left_it_and_its_files_are_kept(
         assert after[name] == before[name]
 
 
-@pytest.mark.requirement("adoption:hidden", "adoption:resumed")
+@pytest.mark.contract("adoption:resumed")
 @pytest.mark.parametrize("protocol", ToolProtocol)
 @pytest.mark.parametrize("form", ["january", "april"])
 async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
@@ -139,7 +139,7 @@ async def test_a_condensed_task_goes_back_before_its_summary_and_goes_on(
     assert "Reply 2" in sent and "Summary" not in sent and "Reply 7" not in sent
 
 
-@pytest.mark.requirement("adoption:usage", "adoption:family")
+@pytest.mark.contract("adoption:read")
 async def test_cost_and_task_tree_of_a_task_go_on_with_it(tmp_path: Path) -> None:
     known = roo_task_directories.item("t1", parentTaskId="above", childIds=["below"])
     condensed = {"cost": 0.25, "newContextTokens": 55, "summary": "", "prevContextTokens": 9}

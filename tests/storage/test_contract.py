@@ -32,7 +32,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
             shared.close()
 
 
-@pytest.mark.requirement("store:journal")
+@pytest.mark.contract("store:journal")
 def test_a_task_comes_back_with_all_its_records(store: Store) -> None:
     log = store.create(TASK)
     for record in opening():
@@ -159,7 +159,7 @@ async def test_a_task_that_recorded_nothing_cannot_be_resumed(store: Store) -> N
         store.open(TASK)
 
 
-@pytest.mark.requirement("store:listing")
+@pytest.mark.contract("store:listing")
 async def test_the_list_shows_the_latest_first_and_what_snapshots_say(store: Store) -> None:
     assert list(store.list_tasks()) == []
     for name, updated in (("a", 10), ("b", 30), ("c", 20)):
@@ -187,7 +187,7 @@ def test_a_task_without_a_snapshot_is_listed_by_its_first_records(store: Store) 
     assert (task.mode, task.tool_protocol, task.created) == ("code", "native", 1_000)
 
 
-@pytest.mark.requirement("store:artifacts")
+@pytest.mark.contract("store:layout")
 def test_each_task_has_a_directory_for_the_output_of_its_commands(store: Store) -> None:
     log = store.create(TASK)
     output = log.directory / "command-output" / "cmd-1.txt"

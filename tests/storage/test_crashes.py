@@ -52,7 +52,7 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> int:
     return int(printed[-1])
 
 
-@pytest.mark.requirement("store:journal", "engine:resume:after-kill")
+@pytest.mark.contract("store:journal")
 def test_every_record_reported_before_a_kill_is_there_and_the_task_goes_on(tmp_path: Path) -> None:
     for round_number in range(16):
         home = tmp_path / str(round_number)
@@ -66,7 +66,7 @@ def test_every_record_reported_before_a_kill_is_there_and_the_task_goes_on(tmp_p
         assert len(JsonFileStore(home).open(TASK)[1]) == len(records) + 1
 
 
-@pytest.mark.requirement("store:snapshots", "store:layout")
+@pytest.mark.contract("store:snapshots", "store:layout")
 def test_files_are_whole_whenever_a_process_is_killed_while_it_saves(tmp_path: Path) -> None:
     for round_number in range(16):
         home = tmp_path / str(round_number)
@@ -82,7 +82,7 @@ def test_files_are_whole_whenever_a_process_is_killed_while_it_saves(tmp_path: P
         log.close()
 
 
-@pytest.mark.requirement("store:one-holder")
+@pytest.mark.contract("store:one-process")
 def test_a_second_process_is_shown_who_holds_the_task_until_that_closes_or_dies(
     tmp_path: Path,
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_second_process_is_shown_who_holds_the_task_until_that_closes_or_dies(
         log.close()
 
 
-@pytest.mark.requirement("store:full-disk")
+@pytest.mark.contract("store:journal")
 def test_a_full_disk_leaves_a_valid_journal_and_says_where_to_free_space(tmp_path: Path) -> None:
     with child("fill", tmp_path) as process:
         refused, _, error = next_line(process).partition(" ")
@@ -120,7 +120,7 @@ def test_a_full_disk_leaves_a_valid_journal_and_says_where_to_free_space(tmp_pat
     assert not list(directory.glob("journal.*-*"))
 
 
-@pytest.mark.requirement("store:full-disk")
+@pytest.mark.contract("store:journal")
 def test_a_full_disk_leaves_the_files_of_the_snapshot_before(tmp_path: Path) -> None:
     with child("fill-snapshot", tmp_path) as process:
         error = next_line(process)

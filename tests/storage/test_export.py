@@ -54,7 +54,7 @@ def content(records: Any) -> tuple[Any, Any, str]:
     return rows, messages, str(api.tool_protocol)
 
 
-@pytest.mark.requirement("export:round-trip")
+@pytest.mark.contract("export:roo")
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_exported_comes_back_the_same(tmp_path: Path, form: str) -> None:
     FORMS[form](tmp_path / "a" / "tasks" / form)
@@ -86,7 +86,7 @@ REPLY = st.lists(
 )
 
 
-@pytest.mark.requirement("export:round-trip")
+@pytest.mark.contract("export:roo")
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(turns=st.lists(st.tuples(TEXTS, REPLY), min_size=1, max_size=4))
 def test_any_conversation_survives_export_and_import(
@@ -105,7 +105,7 @@ def test_any_conversation_survives_export_and_import(
     assert read_back(directory) == content(records)
 
 
-@pytest.mark.requirement("export:roo")
+@pytest.mark.contract("export:roo")
 def test_the_directory_has_the_files_and_facts_that_roo_lists(tmp_path: Path) -> None:
     FORMS["april"](tmp_path / "tasks" / "april")
     store = JsonFileStore(tmp_path)
@@ -130,7 +130,7 @@ def test_the_directory_has_the_files_and_facts_that_roo_lists(tmp_path: Path) ->
     assert json.loads((directory / "task_metadata.json").read_bytes()) == {"files_in_context": []}
 
 
-@pytest.mark.requirement("export:force")
+@pytest.mark.contract("export:roo")
 def test_what_is_there_is_replaced_only_with_force(tmp_path: Path) -> None:
     FORMS["april"](tmp_path / "tasks" / "april")
     store = JsonFileStore(tmp_path)
@@ -144,7 +144,7 @@ def test_what_is_there_is_replaced_only_with_force(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "april" / UI).read_text() != "mine"
 
 
-@pytest.mark.requirement("export:secrets")
+@pytest.mark.contract("export:roo")
 def test_secrets_are_left_out_and_altered_thinking_is_no_longer_signed(tmp_path: Path) -> None:
     address = "git clone https://ann:hunter2@example.org/shop"
     thought = {"type": "thinking", "thinking": address, "signature": "c2ln"}
@@ -167,7 +167,7 @@ def test_secrets_are_left_out_and_altered_thinking_is_no_longer_signed(tmp_path:
     assert call["input"] == {"url": "git clone https://example.org/shop", "keep": "this"}
 
 
-@pytest.mark.requirement("export:roo", "export:round-trip")
+@pytest.mark.contract("export:roo")
 def test_summaries_cuts_and_checkpoints_are_exported_as_roo_writes_them(tmp_path: Path) -> None:
     asked = [
         RequestStarted(ts=10 * n, api_protocol="anthropic", content=(TextBlock(f"Words {n}"),))
@@ -227,7 +227,7 @@ def test_an_empty_task_is_not_exported() -> None:
         encode_roo_files(TaskMetadata(id="none"), records)
 
 
-@pytest.mark.requirement("export:roo")
+@pytest.mark.contract("export:roo")
 def test_calls_that_the_rules_allowed_are_asked_and_answered_for_roo() -> None:
     started = [
         ("execute_command", "make test"),

@@ -48,7 +48,7 @@ def rows(count: int) -> list[bytes]:
     return [msgspec.json.encode({"ts": number, "text": "x" * 200}) for number in range(count)]
 
 
-@pytest.mark.requirement("store:private")
+@pytest.mark.contract("store:layout")
 @pytest.mark.usefixtures("umask")
 async def test_only_the_owner_can_read_whatever_the_umask(tmp_path: Path) -> None:
     home = tmp_path / "not" / "there"
@@ -86,7 +86,7 @@ async def test_snapshots_are_json_arrays_in_the_order_given(tmp_path: Path) -> N
     assert metadata == {"id": TASK, "title": "t", "seq": 9}
 
 
-@pytest.mark.requirement("store:snapshots")
+@pytest.mark.contract("store:snapshots")
 async def test_a_reader_sees_whole_files_at_every_moment(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     await log.write_snapshot(rows(1), rows(1), TaskMetadata(id=TASK, snapshot_seq=1))
@@ -174,7 +174,7 @@ def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(tmp_path: Pa
     }
 
 
-@pytest.mark.requirement("store:one-holder")
+@pytest.mark.contract("store:one-process")
 def test_a_lock_file_left_by_a_dead_process_blocks_nobody(tmp_path: Path) -> None:
     log = JsonFileStore(tmp_path).create(TASK)
     log.append(created())

@@ -31,7 +31,7 @@ def read_back(directory: Path) -> list[Record]:
     return records
 
 
-@pytest.mark.requirement("store:torn-line")
+@pytest.mark.contract("store:journal")
 def test_a_line_torn_at_any_byte_is_cut_and_kept_aside(tmp_path: Path) -> None:
     whole = [encode_record(record) for record in opening()]
     last = encode_record(said(4, "größer"))
@@ -52,7 +52,7 @@ def test_a_second_torn_line_does_not_replace_the_first(tmp_path: Path) -> None:
     assert (tmp_path / "journal.torn-2").read_bytes() == b"{"
 
 
-@pytest.mark.requirement("store:unreadable")
+@pytest.mark.contract("store:journal")
 @pytest.mark.parametrize(
     "damage",
     [
@@ -104,7 +104,7 @@ def test_a_journal_of_a_newer_version_is_refused_and_left_alone(
     assert [entry.name for entry in tmp_path.iterdir()] == ["journal.jsonl"]
 
 
-@pytest.mark.requirement("store:torn-line")
+@pytest.mark.contract("store:journal")
 @settings(max_examples=100)
 @given(st.lists(st.text(max_size=50), max_size=6), st.binary(max_size=40), st.integers(min_value=0))
 def test_any_damage_leaves_the_records_before_it(
@@ -204,7 +204,7 @@ async def test_closing_during_a_sync_lets_it_finish(tmp_path: Path, gate: Gate) 
         await waiting
 
 
-@pytest.mark.requirement("store:journal")
+@pytest.mark.contract("store:journal")
 async def test_a_sync_that_failed_once_is_never_reported_as_done(
     tmp_path: Path, gate: Gate
 ) -> None:

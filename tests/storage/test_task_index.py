@@ -82,7 +82,7 @@ def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.requirement("tasks:index:true")
+@pytest.mark.contract("tasks:index")
 def test_the_index_lists_what_a_look_at_all_directories_lists(tmp_path: Path) -> None:
     shutil.copytree(ROO_TASKS, tmp_path / "tasks")
     fill(tmp_path, 3)
@@ -104,7 +104,7 @@ def test_a_home_without_tasks_has_an_empty_list_and_stays_as_it_is(tmp_path: Pat
     assert not home.exists()
 
 
-@pytest.mark.requirement("tasks:index:true")
+@pytest.mark.contract("tasks:index")
 def test_directories_changed_behind_its_back_are_read_again(tmp_path: Path) -> None:
     fill(tmp_path, 4)
     assert search(tmp_path, "word1") == ["t1"]
@@ -121,7 +121,7 @@ def test_directories_changed_behind_its_back_are_read_again(tmp_path: Path) -> N
     assert search(tmp_path, "conversation") == ["t0"]
 
 
-@pytest.mark.requirement("tasks:index:many")
+@pytest.mark.contract("tasks:index")
 def test_among_many_what_is_shown_is_true_to_its_directories(tmp_path: Path, many: None) -> None:
     fill(tmp_path, 10)
     find(tmp_path)
@@ -133,7 +133,7 @@ def test_among_many_what_is_shown_is_true_to_its_directories(tmp_path: Path, man
     assert page.total == 10
 
 
-@pytest.mark.requirement("tasks:index:many")
+@pytest.mark.contract("tasks:index")
 async def test_among_many_what_joey_writes_is_known_at_once(tmp_path: Path, many: None) -> None:
     fill(tmp_path, 10)
     log = JsonFileStore(tmp_path).create(TASK)
@@ -146,7 +146,7 @@ async def test_among_many_what_joey_writes_is_known_at_once(tmp_path: Path, many
     assert latest.task.title == "now the latest"
 
 
-@pytest.mark.requirement("tasks:index:many")
+@pytest.mark.contract("tasks:index")
 def test_among_many_every_directory_is_looked_at_when_asked_for(tmp_path: Path, many: None) -> None:
     fill(tmp_path, 10)
     find(tmp_path)
@@ -155,7 +155,7 @@ def test_among_many_every_directory_is_looked_at_when_asked_for(tmp_path: Path, 
     assert ids(find(tmp_path, limit=1, refresh=True)) == ["t0"]
 
 
-@pytest.mark.requirement("tasks:index:rebuilt")
+@pytest.mark.contract("tasks:index")
 @pytest.mark.parametrize("damage", ["noise", "empty", "torn", "foreign", "newer", "no table"])
 def test_a_damaged_index_is_made_anew_and_that_is_reported_once(
     tmp_path: Path, damage: str
@@ -189,7 +189,7 @@ def test_a_damaged_index_is_made_anew_and_that_is_reported_once(
     assert_true(tmp_path)
 
 
-@pytest.mark.requirement("tasks:index:rebuilt")
+@pytest.mark.contract("tasks:index")
 def test_a_missing_index_is_made_anew_without_a_word(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     find(tmp_path)
@@ -201,7 +201,7 @@ def test_a_missing_index_is_made_anew_without_a_word(tmp_path: Path) -> None:
         assert not index.warnings
 
 
-@pytest.mark.requirement("tasks:index:kill")
+@pytest.mark.contract("tasks:index")
 def test_a_kill_while_it_is_built_leaves_an_index_that_goes_on(tmp_path: Path) -> None:
     fill(tmp_path, 1_200)
     for steps in (1, 2, 4):
@@ -221,7 +221,7 @@ def test_a_kill_while_it_is_built_leaves_an_index_that_goes_on(tmp_path: Path) -
         assert not index.warnings
 
 
-@pytest.mark.requirement("tasks:index:processes")
+@pytest.mark.contract("tasks:index")
 def test_processes_write_and_read_at_once(tmp_path: Path) -> None:
     fill(tmp_path, 5)
     find(tmp_path)
@@ -236,7 +236,7 @@ def test_processes_write_and_read_at_once(tmp_path: Path) -> None:
     assert [find(tmp_path, text=name).total for name in names] == [20, 20]
 
 
-@pytest.mark.requirement("tasks:index:unwritable")
+@pytest.mark.contract("tasks:index")
 @pytest.mark.parametrize("obstacle", ["folder", "link"])
 def test_where_it_cannot_be_written_the_directories_are_read(tmp_path: Path, obstacle: str) -> None:
     fill(tmp_path, 3)
@@ -264,7 +264,7 @@ def test_in_a_read_only_home_the_directories_are_read(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-@pytest.mark.requirement("tasks:index:unwritable")
+@pytest.mark.contract("tasks:index")
 @pytest.mark.parametrize("damage", ["noise", "busy"])
 async def test_a_task_is_saved_whatever_is_wrong_with_the_index(
     tmp_path: Path, damage: str
@@ -285,7 +285,7 @@ async def test_a_task_is_saved_whatever_is_wrong_with_the_index(
     assert find(tmp_path).matches[0].task == metadata
 
 
-@pytest.mark.requirement("tasks:index:private")
+@pytest.mark.contract("tasks:index")
 def test_only_the_owner_can_read_the_index(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     old = os.umask(0)
@@ -300,7 +300,7 @@ def test_only_the_owner_can_read_the_index(tmp_path: Path) -> None:
         os.umask(old)
 
 
-@pytest.mark.requirement("tasks:index:search")
+@pytest.mark.contract("tasks:search")
 def test_terms_phrases_and_beginnings_are_found_in_titles_and_conversations(
     tmp_path: Path,
 ) -> None:
@@ -330,7 +330,7 @@ def test_a_snippet_shows_the_place_with_most_of_the_terms(tmp_path: Path) -> Non
     assert len(found.snippet) < 250
 
 
-@pytest.mark.requirement("tasks:index:search")
+@pytest.mark.contract("tasks:search")
 def test_terms_are_found_in_any_script(tmp_path: Path) -> None:
     put(tmp_path, "fr", "Où est le café\u0301 crème ?")
     put(tmp_path, "zh", "请修复数据库连接的错误 in app.py")
@@ -346,7 +346,7 @@ def test_terms_are_found_in_any_script(tmp_path: Path) -> None:
     assert search(tmp_path, "broken pair") == ["ru"]
 
 
-@pytest.mark.requirement("tasks:index:search")
+@pytest.mark.contract("tasks:search")
 def test_of_an_endless_conversation_the_beginning_is_searched(tmp_path: Path) -> None:
     filler = ["filler " * 1_000] * 1_500
     directory = put(tmp_path, "long", "needle", *filler, "haystack")
@@ -359,7 +359,7 @@ HOSTILE = ['"', "-word1", "word1 NOT word", "NEAR(word1 word2)", "title:T1", "wo
 HOSTILE += ["{title said}:word1", "word1 + word", "*", "(", "word1)", "a\0b", "'; DROP TABLE tasks"]
 
 
-@pytest.mark.requirement("tasks:index:syntax")
+@pytest.mark.contract("tasks:search")
 def test_nothing_that_is_searched_for_is_taken_for_syntax(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     put(tmp_path, "near", "NEAR NOT AND OR said title")
@@ -373,7 +373,7 @@ def test_nothing_that_is_searched_for_is_taken_for_syntax(tmp_path: Path) -> Non
         assert not index.warnings
 
 
-@pytest.mark.requirement("tasks:index:syntax")
+@pytest.mark.contract("tasks:search")
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=30) | st.text("\"*-():^+{} NEARORT'\\\0x数", max_size=30))
 def test_whatever_is_typed_can_be_searched_for(tmp_path: Path, text: str) -> None:
@@ -446,7 +446,7 @@ def contents(directory: Path) -> list[bytes]:
     return [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
 
 
-@pytest.mark.requirement("tasks:index:deleted")
+@pytest.mark.contract("tasks:index")
 async def test_of_a_deleted_task_nothing_is_left_on_the_disk(tmp_path: Path) -> None:
     fill(tmp_path, 200)
     store = JsonFileStore(tmp_path)

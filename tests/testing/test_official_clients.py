@@ -17,7 +17,7 @@ TURN = Turn(
 )
 
 
-@pytest.mark.requirement("testing:server-anthropic")
+@pytest.mark.contract("python:scripted-model")
 async def test_the_anthropic_client_reads_thinking_text_a_call_and_usage() -> None:
     async with (
         ModelServer([TURN]) as server,
@@ -47,7 +47,7 @@ async def test_the_anthropic_client_reads_thinking_text_a_call_and_usage() -> No
     assert message.usage.cache_read_input_tokens == 2000
 
 
-@pytest.mark.requirement("testing:server-anthropic")
+@pytest.mark.contract("python:scripted-model")
 async def test_the_anthropic_client_understands_a_refusal() -> None:
     async with (
         ModelServer([Turn(fail(429, "Slow down.", retry_after=3))]) as server,
@@ -63,7 +63,7 @@ async def test_the_anthropic_client_understands_a_refusal() -> None:
     assert caught.value.response.headers["retry-after"] == "3"
 
 
-@pytest.mark.requirement("testing:server-openai")
+@pytest.mark.contract("python:scripted-model")
 async def test_the_openai_client_reads_text_a_call_and_usage() -> None:
     text, name, arguments, call_id = "", "", "", ""
     reasons: list[str | None] = []
@@ -100,7 +100,7 @@ async def test_the_openai_client_reads_text_a_call_and_usage() -> None:
     assert counted.prompt_tokens_details.cached_tokens == 2000
 
 
-@pytest.mark.requirement("testing:server-openai")
+@pytest.mark.contract("python:scripted-model")
 async def test_the_openai_client_understands_a_refusal() -> None:
     async with (
         ModelServer([Turn(fail(401, "Wrong key."))]) as server,
@@ -112,7 +112,7 @@ async def test_the_openai_client_understands_a_refusal() -> None:
             )
 
 
-@pytest.mark.requirement("testing:server-openai")
+@pytest.mark.contract("python:scripted-model")
 async def test_the_openai_client_reads_a_response() -> None:
     async with (
         ModelServer([TURN]) as server,

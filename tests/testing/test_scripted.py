@@ -39,7 +39,7 @@ async def play(provider: ScriptedProvider) -> list[Chunk]:
     return [chunk async for chunk in provider.stream(ASK)]
 
 
-@pytest.mark.requirement("testing:script")
+@pytest.mark.contract("python:scripted-model")
 async def test_a_turn_is_played_as_chunks_with_usage_and_a_reason_to_stop() -> None:
     turn = Turn(
         think("Hm.", signature="sig"),
@@ -63,7 +63,7 @@ async def test_a_turn_is_played_as_chunks_with_usage_and_a_reason_to_stop() -> N
     ]
 
 
-@pytest.mark.requirement("testing:script")
+@pytest.mark.contract("python:scripted-model")
 async def test_a_bare_list_is_played_as_it_stands() -> None:
     script: list[ScriptItem] = [TextChunk("a"), say("b"), usage(output=1), stop("end_turn")]
     assert await play(ScriptedProvider([script])) == [

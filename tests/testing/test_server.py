@@ -48,7 +48,7 @@ async def text_of(provider: Provider, request: ModelRequest) -> str:
     return "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk))
 
 
-@pytest.mark.requirement("testing:script")
+@pytest.mark.contract("python:scripted-model")
 @pytest.mark.parametrize("wire", WIRES)
 async def test_turns_are_played_in_order_and_requests_are_remembered(wire: str) -> None:
     async with ModelServer([Turn(say("One.")), Turn(say("Two.", chunk=1))]) as server:
@@ -188,7 +188,7 @@ SCRIPT = {
 }
 
 
-@pytest.mark.requirement("testing:script")
+@pytest.mark.contract("python:scripted-model")
 async def test_the_server_runs_by_itself_from_a_script_file(tmp_path: Path) -> None:
     script, log = tmp_path / "script.json", tmp_path / "requests.jsonl"
     script.write_bytes(msgspec.json.encode(SCRIPT))

@@ -56,8 +56,7 @@ async def problem(ctx: ToolContext, diff: str, path: str = "a.py") -> str:
     return str(caught.value)
 
 
-@pytest.mark.requirement("tool:apply_diff:success")
-@pytest.mark.requirement("tool:apply_diff:success:blocks")
+@pytest.mark.contract("tool:apply_diff:success", "tool:apply_diff:success:blocks")
 async def test_blocks_change_the_file(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE + TWO)
     assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
@@ -65,7 +64,7 @@ async def test_blocks_change_the_file(ctx: ToolContext, work: Path) -> None:
     assert not outcome.is_error
 
 
-@pytest.mark.requirement("tool:apply_diff:schema:offered")
+@pytest.mark.contract("tool:apply_diff:schema:offered")
 def test_it_is_offered_unless_another_way_to_edit_is_preferred() -> None:
     assert is_offered(tool)
     assert is_offered(tool, "apply_diff", model="edit")
@@ -73,15 +72,14 @@ def test_it_is_offered_unless_another_way_to_edit_is_preferred() -> None:
     assert not is_offered(tool, "edit_file")
 
 
-@pytest.mark.requirement("tool:apply_diff:native")
-@pytest.mark.requirement("tool:apply_diff:xml")
+@pytest.mark.contract("tool:apply_diff:native", "tool:apply_diff:xml")
 def test_a_call_is_understood_in_both_protocols() -> None:
     request = DiffRequest((FileDiffRequest("a.py", ONE.rstrip("\n")),))
     assert tool.parse({"path": "a.py", "diff": ONE.rstrip("\n")}) == request
     assert parsed(f"<apply_diff><path>a.py</path><diff>\n{ONE}</diff></apply_diff>") == request
 
 
-@pytest.mark.requirement("tool:apply_diff:approval")
+@pytest.mark.contract("tool:apply_diff:approval")
 async def test_the_row_has_the_diff_and_the_patch(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, {"path": "a.py", "diff": ONE})
     patch = "@@ -1,5 +1,5 @@\n def one():\n-    return 1\n+    return 11\n \n \n def two():\n"
@@ -102,8 +100,7 @@ async def test_the_row_has_the_diff_and_the_patch(ctx: ToolContext, work: Path) 
 # What does not fit
 
 
-@pytest.mark.requirement("tool:apply_diff:success")
-@pytest.mark.requirement("tool:apply_diff:success:in-part")
+@pytest.mark.contract("tool:apply_diff:success", "tool:apply_diff:success:in-part")
 async def test_what_fits_is_written_and_the_rest_is_reported(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, ONE + WRONG)
     assert (work / "a.py").read_text() == CODE.replace("1", "11")
@@ -129,8 +126,7 @@ async def test_an_ambiguous_block_is_refused_with_the_lines_of_all_matches(
     assert outcome.text == "Changed a.py: line 8."
 
 
-@pytest.mark.requirement("tool:apply_diff:failure:no-match")
-@pytest.mark.requirement("tool:apply_diff:success:in-part")
+@pytest.mark.contract("tool:apply_diff:failure:no-match", "tool:apply_diff:success:in-part")
 async def test_if_nothing_fits_the_error_shows_the_nearest_text(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -149,14 +145,14 @@ async def test_every_failing_block_is_reported_up_to_a_point(ctx: ToolContext) -
     assert "2 more blocks failed" in message
 
 
-@pytest.mark.requirement("tool:apply_diff:failure:format")
+@pytest.mark.contract("tool:apply_diff:failure:format")
 async def test_a_malformed_diff_is_refused(ctx: ToolContext, work: Path) -> None:
     message = await problem(ctx, ONE + "<<<<<<< SEARCH\nx\n")
     assert "`=======` was still expected" in message
     assert (work / "a.py").read_text() == CODE
 
 
-@pytest.mark.requirement("tool:apply_diff:failure:outside")
+@pytest.mark.contract("tool:apply_diff:failure:outside")
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
@@ -204,7 +200,7 @@ async def test_a_file_outside_is_not_quoted_though_it_may_be_changed(
     assert "hunter2" not in outcome.text
 
 
-@pytest.mark.requirement("tool:apply_diff:failure:no-file")
+@pytest.mark.contract("tool:apply_diff:failure:no-file")
 async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext) -> None:
     root = ctx.files.root
     (root / "binary").write_bytes(b"a\0b\n")
@@ -221,7 +217,7 @@ async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext) -> No
         await apply(ctx, ONE, "secret")
 
 
-@pytest.mark.requirement("tool:apply_diff:failure:changed-meanwhile")
+@pytest.mark.contract("tool:apply_diff:failure:changed-meanwhile")
 async def test_a_file_that_changed_meanwhile_is_not_overwritten(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -235,7 +231,7 @@ async def test_a_file_that_changed_meanwhile_is_not_overwritten(
 # Bytes
 
 
-@pytest.mark.requirement("tool:apply_diff:success:line-ends")
+@pytest.mark.contract("tool:apply_diff:success:line-ends")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -293,7 +289,7 @@ def diff_element(diff: str, line: int | None = None) -> str:
     return f"<diff><content>\n{diff}</content>{start}</diff>"
 
 
-@pytest.mark.requirement("tool:apply_diff:approval")
+@pytest.mark.contract("tool:apply_diff:approval")
 async def test_several_files_are_changed_in_one_call(ctx: ToolContext, work: Path) -> None:
     (work / "b.py").write_text("same\n" * 5)
     args = (
@@ -360,7 +356,7 @@ def test_a_result_names_its_files() -> None:
     assert tool.describe_call({"path": "a.py"}) == "[apply_diff for 'a.py']"
 
 
-@pytest.mark.requirement("tool:apply_diff:failure:missing")
+@pytest.mark.contract("tool:apply_diff:failure:missing")
 @pytest.mark.parametrize(
     ("arguments", "parameter"),
     [

@@ -73,7 +73,7 @@ def snapshot(directory: Path) -> dict[str, bytes]:
 # The tool as it is offered and called
 
 
-@pytest.mark.requirement("tool:apply_patch:schema:offered")
+@pytest.mark.contract("tool:apply_patch:schema:offered")
 @pytest.mark.parametrize(
     ("model", "chosen", "names"),
     [
@@ -97,7 +97,7 @@ def test_it_is_offered_instead_of_the_other_edit_tools(
     )
 
 
-@pytest.mark.requirement("tool:apply_patch:schema")
+@pytest.mark.contract("tool:apply_patch:schema")
 def test_its_schema_has_the_patch_and_nothing_else() -> None:
     spec = tool.spec
     assert (spec.name, spec.strict) == ("apply_patch", False)
@@ -144,13 +144,13 @@ MARKUP = patch(
 )
 
 
-@pytest.mark.requirement("tool:apply_patch:native")
+@pytest.mark.contract("tool:apply_patch:native")
 def test_a_native_call_is_read_as_it_streams() -> None:
     text = msgspec.json.encode({"patch": MARKUP}).decode()
     assert tool.parse(only_call(ToolProtocol.NATIVE, text).input).patch == MARKUP
 
 
-@pytest.mark.requirement("tool:apply_patch:xml")
+@pytest.mark.contract("tool:apply_patch:xml")
 def test_tags_inside_of_a_patch_are_part_of_it() -> None:
     text = f"<apply_patch>\n<patch>\n{MARKUP}\n</patch>\n</apply_patch>"
     assert tool.parse(only_call(ToolProtocol.XML, text).input).patch == MARKUP
@@ -160,7 +160,7 @@ def test_the_name_that_openai_gives_the_parameter_is_understood() -> None:
     assert tool.parse({"input": patch(*ONE)}).patch == patch(*ONE)
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:missing")
+@pytest.mark.contract("tool:apply_patch:failure:missing")
 @pytest.mark.parametrize("arguments", [{}, {"patch": None}, {"patch": " \n"}])
 def test_a_missing_patch_is_named(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError) as caught:
@@ -171,7 +171,7 @@ def test_a_missing_patch_is_named(arguments: dict[str, Any]) -> None:
 # What is done
 
 
-@pytest.mark.requirement("tool:apply_patch:success")
+@pytest.mark.contract("tool:apply_patch:success")
 async def test_a_file_is_updated(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, *ONE, "@@ def two():", "-    return 2", "+    return 22")
     assert (work / "a.py").read_text() == CODE.replace("1", "11").replace("2", "22")
@@ -179,14 +179,14 @@ async def test_a_file_is_updated(ctx: ToolContext, work: Path) -> None:
     assert not outcome.is_error
 
 
-@pytest.mark.requirement("tool:apply_patch:success:adds")
+@pytest.mark.contract("tool:apply_patch:success:adds")
 async def test_a_file_is_made_with_its_directories(ctx: ToolContext, work: Path) -> None:
     outcome = await apply(ctx, "*** Add File: deep/er/new.md", "+# Title", "+", "+text")
     assert (work / "deep/er/new.md").read_text() == "# Title\n\ntext\n"
     assert outcome.text == "Created deep/er/new.md: lines 1-3."
 
 
-@pytest.mark.requirement("tool:apply_patch:success:deletes")
+@pytest.mark.contract("tool:apply_patch:success:deletes")
 async def test_a_file_is_deleted(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, "*** Delete File: b.txt")
     assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("b.txt")),)
@@ -196,7 +196,7 @@ async def test_a_file_is_deleted(ctx: ToolContext, work: Path) -> None:
     assert list(snapshot(work)) == ["a.py"]
 
 
-@pytest.mark.requirement("tool:apply_patch:success:moves")
+@pytest.mark.contract("tool:apply_patch:success:moves")
 async def test_a_file_is_moved_and_changed(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, ONE[0], "*** Move to: src/new.py", *ONE[1:])
     places = [ctx.files.resolve("a.py"), ctx.files.resolve("src/new.py")]
@@ -239,7 +239,7 @@ async def test_a_file_that_is_moved_to_itself_stays(ctx: ToolContext, work: Path
     assert outcome.text == "Changed a.py: line 2."
 
 
-@pytest.mark.requirement("tool:apply_patch:success:several")
+@pytest.mark.contract("tool:apply_patch:success:several")
 async def test_every_file_of_a_patch_is_reported_in_the_result(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -283,7 +283,7 @@ async def test_what_changes_nothing_is_not_written(ctx: ToolContext, work: Path)
     assert (work / "a.py").stat().st_mtime_ns == before
 
 
-@pytest.mark.requirement("tool:apply_patch:success:bytes")
+@pytest.mark.contract("tool:apply_patch:success:bytes")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -320,7 +320,7 @@ async def test_entities_are_undone_for_models_that_put_them_in(
 # What a user is asked
 
 
-@pytest.mark.requirement("tool:apply_patch:approval")
+@pytest.mark.contract("tool:apply_patch:approval")
 async def test_the_row_of_one_file_has_its_diff(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, *ONE)
     diff = "@@ -1,5 +1,5 @@\n def one():\n-    return 1\n+    return 11\n \n \n def two():\n"
@@ -337,7 +337,7 @@ async def test_the_row_of_one_file_has_its_diff(ctx: ToolContext, work: Path) ->
     assert (work / "a.py").read_text() == CODE
 
 
-@pytest.mark.requirement("tool:apply_patch:approval")
+@pytest.mark.contract("tool:apply_patch:approval")
 async def test_one_row_lists_all_files(ctx: ToolContext) -> None:
     prepared = await prepare(
         ctx,
@@ -359,7 +359,7 @@ async def test_one_row_lists_all_files(ctx: ToolContext) -> None:
         assert part in prepared.diff
 
 
-@pytest.mark.requirement("tool:apply_patch:approval:paths")
+@pytest.mark.contract("tool:apply_patch:approval:paths")
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
@@ -395,7 +395,7 @@ def architect() -> Mode:
     return mode
 
 
-@pytest.mark.requirement("tool:apply_patch:approval:paths")
+@pytest.mark.contract("tool:apply_patch:approval:paths")
 @pytest.mark.parametrize("lines", NOT_MARKDOWN)
 def test_a_mode_that_may_edit_some_files_may_not_name_others_in_a_patch(
     lines: tuple[str, ...],
@@ -404,7 +404,7 @@ def test_a_mode_that_may_edit_some_files_may_not_name_others_in_a_patch(
         registry.check_allowed(tool, architect(), Settings(), {"patch": patch(*lines)})
 
 
-@pytest.mark.requirement("tool:apply_patch:approval:paths")
+@pytest.mark.contract("tool:apply_patch:approval:paths")
 @pytest.mark.parametrize("lines", [*NOT_MARKDOWN, ("*** Update File: link.md", "-def one():")])
 async def test_a_mode_that_may_edit_some_files_may_not_change_others_by_a_patch(
     ctx: ToolContext, work: Path, lines: tuple[str, ...]
@@ -425,18 +425,18 @@ async def test_a_mode_may_patch_the_files_that_match(ctx: ToolContext) -> None:
 # What fails
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:bad-format")
+@pytest.mark.contract("tool:apply_patch:failure:bad-format")
 async def test_what_is_no_patch_is_refused(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match=r"^Invalid patch format: Line 1: a patch must begin"):
         await tool.prepare(tool.parse({"patch": "--- a\n+++ b"}), ctx)
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:bad-format")
+@pytest.mark.contract("tool:apply_patch:failure:bad-format")
 async def test_an_empty_patch_is_refused(ctx: ToolContext) -> None:
     assert await problem(ctx) == "No file operations found in patch."
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:miss")
+@pytest.mark.contract("tool:apply_patch:failure:miss")
 async def test_a_chunk_that_does_not_fit_shows_what_the_file_says(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -458,7 +458,7 @@ async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_reported(
     assert "caf\ufffd one" in await problem(ctx, "*** Update File: a.py", "-cafe one", "+x")
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:collisions")
+@pytest.mark.contract("tool:apply_patch:failure:collisions")
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
@@ -485,7 +485,7 @@ async def test_what_cannot_be_done_is_reported_and_nothing_is_written(
     assert snapshot(work) == before
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:collisions")
+@pytest.mark.contract("tool:apply_patch:failure:collisions")
 async def test_all_that_cannot_be_done_is_reported_at_once(ctx: ToolContext) -> None:
     message = await problem(
         ctx, "*** Delete File: none", "*** Add File: a.py", "+x", "*** Update File: b.txt", "-x"
@@ -495,7 +495,7 @@ async def test_all_that_cannot_be_done_is_reported_at_once(ctx: ToolContext) -> 
     assert "b.txt: the patch does not fit the file" in message
 
 
-@pytest.mark.requirement("tool:apply_patch:approval:paths")
+@pytest.mark.contract("tool:apply_patch:approval:paths")
 @pytest.mark.parametrize(
     "lines",
     [
@@ -515,7 +515,7 @@ async def test_a_hidden_file_stops_the_whole_patch(
     assert snapshot(work) == before
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:outside")
+@pytest.mark.contract("tool:apply_patch:failure:outside")
 @pytest.mark.parametrize(
     ("data", "lines", "expected"),
     [
@@ -570,7 +570,7 @@ async def test_what_fails_inside_is_reported_without_a_word_of_what_is_outside(
     assert "../s" not in str(caught.value)
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:changed-meanwhile")
+@pytest.mark.contract("tool:apply_patch:failure:changed-meanwhile")
 async def test_a_file_that_changed_meanwhile_keeps_all_of_the_patch_from_being_written(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -582,7 +582,7 @@ async def test_a_file_that_changed_meanwhile_keeps_all_of_the_patch_from_being_w
     assert snapshot(work) == before
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:part-written")
+@pytest.mark.contract("tool:apply_patch:failure:part-written")
 async def test_if_a_later_file_cannot_be_written_the_result_says_what_is_done(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -607,7 +607,7 @@ async def test_if_a_later_file_cannot_be_written_the_result_says_what_is_done(
     assert not (work / "c").exists()
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:part-written")
+@pytest.mark.contract("tool:apply_patch:failure:part-written")
 async def test_if_the_first_file_cannot_be_written_nothing_is(ctx: ToolContext, work: Path) -> None:
     (work / "folder").write_text("a file where a folder is needed")
     message = await problem(ctx, "*** Add File: folder/new", "+x", *ONE)
@@ -615,7 +615,7 @@ async def test_if_the_first_file_cannot_be_written_nothing_is(ctx: ToolContext, 
     assert (work / "a.py").read_text() == CODE
 
 
-@pytest.mark.requirement("tool:apply_patch:success:deletes")
+@pytest.mark.contract("tool:apply_patch:success:deletes")
 async def test_a_file_that_somebody_changed_since_it_was_seen_is_not_deleted(
     ctx: ToolContext, work: Path
 ) -> None:

@@ -32,7 +32,7 @@ def converted(**arguments: Any) -> Params:
     return convert_arguments(arguments, Params, "a_tool")
 
 
-@pytest.mark.requirement("tools:lenient-arguments")
+@pytest.mark.contract("loop:calls")
 @pytest.mark.parametrize(
     ("field", "given", "meant"),
     [
@@ -81,7 +81,7 @@ def test_another_name_is_understood_unless_the_real_one_is_there() -> None:
     assert convert_arguments({"file": "a", "path": None}, Params, "t", aliases) == Params("a")
 
 
-@pytest.mark.requirement("tools:missing-parameter")
+@pytest.mark.contract("loop:calls")
 @pytest.mark.parametrize("arguments", [{}, {"path": None}, {"file": "x"}])
 def test_a_missing_parameter_is_named(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match="'path' of a_tool") as caught:

@@ -28,7 +28,7 @@ async def asked(root: Path, arguments: dict[str, Any]) -> Any:
     return msgspec.json.decode(prepared.row_text)
 
 
-@pytest.mark.requirement("tool:ask_followup_question:success")
+@pytest.mark.contract("tool:ask_followup_question:success")
 @pytest.mark.parametrize(
     "follow_up",
     [
@@ -89,7 +89,7 @@ def test_suggestions_of_the_wrong_kind_are_an_argument_error() -> None:
         tool.parse({"question": "Which?", "follow_up": [{"answer": 1}]})
 
 
-@pytest.mark.requirement("tool:ask_followup_question:success")
+@pytest.mark.contract("tool:ask_followup_question:success")
 @pytest.mark.parametrize(
     ("protocol", "text"),
     [
@@ -108,7 +108,7 @@ async def test_the_answer_becomes_the_result_with_its_images(
     assert (outcome.text, outcome.images, outcome.is_error) == (text, (image,), False)
 
 
-@pytest.mark.requirement("tool:ask_followup_question:failure:nobody")
+@pytest.mark.contract("tool:ask_followup_question:failure:nobody")
 async def test_without_an_answer_there_is_no_result(tmp_path: Path) -> None:
     ctx = make_context(tmp_path)
     prepared = await tool.prepare(tool.parse({"question": "Which?", "follow_up": []}), ctx)
@@ -116,7 +116,7 @@ async def test_without_an_answer_there_is_no_result(tmp_path: Path) -> None:
         await tool.run_prepared(prepared, ctx, None)
 
 
-@pytest.mark.requirement("modes:lookup")
+@pytest.mark.contract("modes:fields")
 async def test_a_picked_answer_goes_on_in_its_mode_if_the_task_has_it(tmp_path: Path) -> None:
     follow_up = [
         {"text": "plan it", "mode": "architect"},

@@ -13,7 +13,7 @@ from tests.harness.tools.tool_context import make_context
 tool = AttemptCompletion()
 
 
-@pytest.mark.requirement("tool:attempt_completion:success")
+@pytest.mark.contract("tool:attempt_completion:success")
 @pytest.mark.parametrize("extra", [{}, {"command": "open index.html"}, {"command": None}])
 async def test_the_result_is_handed_to_the_task(tmp_path: Path, extra: dict[str, Any]) -> None:
     ctx = make_context(tmp_path)
@@ -25,7 +25,7 @@ async def test_the_result_is_handed_to_the_task(tmp_path: Path, extra: dict[str,
     )
 
 
-@pytest.mark.requirement("tool:attempt_completion:success")
+@pytest.mark.contract("tool:attempt_completion:success")
 @pytest.mark.parametrize("arguments", [{}, {"result": ""}, {"result": "\n"}, {"command": "ls"}])
 def test_a_missing_result_is_an_argument_error(arguments: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError) as caught:

@@ -46,7 +46,7 @@ async def search(ctx: ToolContext, **arguments: Any) -> Outcome:
     return await tool.run_prepared(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
 
 
-@pytest.mark.requirement("tool:codebase_search:success")
+@pytest.mark.contract("tool:codebase_search:success")
 async def test_hits_are_shown_with_path_score_lines_and_text(ctx: ToolContext) -> None:
     (ctx.files.root / "src").mkdir()
     (ctx.files.root / "src" / "a.py").write_text("\ndef find_needle():\n    return 1\n")
@@ -75,7 +75,7 @@ async def test_hits_are_shown_with_path_score_lines_and_text(ctx: ToolContext) -
     }
 
 
-@pytest.mark.requirement("tool:codebase_search:success")
+@pytest.mark.contract("tool:codebase_search:success")
 async def test_nothing_found_is_said_with_the_query(ctx: ToolContext) -> None:
     (ctx.files.root / "a.py").write_text("x = 1\n")
     outcome = await search(ctx, query="zebra crossing")
@@ -108,7 +108,7 @@ def test_a_note_follows_the_results() -> None:
     assert nothing.endswith('"q".\n\nBe careful.')
 
 
-@pytest.mark.requirement("tool:codebase_search:success")
+@pytest.mark.contract("tool:codebase_search:success")
 def test_chunks_have_line_numbers_and_weak_hits_are_only_named() -> None:
     hits = (
         CodeSearchHit("a.py", 0.9, 9, 10, "def a():\n    pass"),
@@ -148,7 +148,7 @@ def render(query: str, *hits: CodeSearchHit) -> str:
     return render_results(query, CodeSearchResult(hits, ""), 100_000)
 
 
-@pytest.mark.requirement("tool:codebase_search:approval")
+@pytest.mark.contract("tool:codebase_search:approval")
 @pytest.mark.parametrize(
     ("path", "shown"), [(None, None), ("", None), ("null", None), ("src/", "src"), (".", ".")]
 )
@@ -195,7 +195,7 @@ def test_a_missing_query_is_named(arguments: dict[str, Any]) -> None:
     assert caught.value.parameter == "query"
 
 
-@pytest.mark.requirement("tool:codebase_search:schema:offered")
+@pytest.mark.contract("tool:codebase_search:schema:offered")
 async def test_it_is_offered_where_there_is_an_index_whether_it_is_filled_or_not(
     ctx: ToolContext,
 ) -> None:
@@ -214,7 +214,7 @@ async def test_it_is_offered_where_there_is_an_index_whether_it_is_filled_or_not
     assert tool.name not in names(on, Capabilities())
 
 
-@pytest.mark.requirement("tool:codebase_search:schema:offered")
+@pytest.mark.contract("tool:codebase_search:schema:offered")
 async def test_without_an_index_a_call_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="no code index"):
         await search(make_context(tmp_path), query="q")

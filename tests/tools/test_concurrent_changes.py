@@ -57,7 +57,7 @@ async def refusal(ctx: ToolContext) -> str:
     return await expect_error(tool, ctx, {"path": "a.py", "content": "mine\n"})
 
 
-@pytest.mark.requirement("tool:write_to_file:failure:changed-by-others")
+@pytest.mark.contract("tool:write_to_file:failure:changed-by-others")
 @pytest.mark.parametrize("lines", [{}, {"line_ranges": [[1, 2]]}])
 async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(
     ctx: ToolContext, work: Path, lines: dict[str, Any]
@@ -101,7 +101,7 @@ async def test_a_file_that_was_only_touched_can_be_written(ctx: ToolContext, wor
     await write(ctx)
 
 
-@pytest.mark.requirement("tool:write_to_file:approval")
+@pytest.mark.contract("tool:write_to_file:approval")
 async def test_a_file_that_was_never_read_can_be_overwritten_and_the_row_shows_how(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -149,7 +149,7 @@ async def test_a_change_outside_of_the_workspace_is_reported_once_the_call_is_al
     assert other.read_text() == "theirs\n"
 
 
-@pytest.mark.requirement("edits:changed-by-others")
+@pytest.mark.contract("edits:changed-meanwhile")
 @pytest.mark.parametrize("protocol", ToolProtocol)
 @pytest.mark.parametrize("tool", EDITS)
 async def test_an_edit_of_a_file_that_changed_is_made_and_says_so(
@@ -178,7 +178,7 @@ async def test_an_edit_is_noted_as_seen(ctx: ToolContext, work: Path, tool: str)
     await refusal(ctx)
 
 
-@pytest.mark.requirement("edits:approved-bytes")
+@pytest.mark.contract("permissions:approved-bytes")
 @pytest.mark.parametrize("tool", [*EDITS, "write_to_file"])
 async def test_an_edit_is_not_made_of_other_bytes_than_were_approved(
     ctx: ToolContext, work: Path, tool: str

@@ -50,7 +50,7 @@ def older(*operations: tuple[str, str]) -> dict[str, Any]:
 # The call
 
 
-@pytest.mark.requirement("tool:edit:schema:offered")
+@pytest.mark.contract("tool:edit:schema:offered")
 def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it() -> None:
     assert is_offered(tool, model="edit")
     assert is_offered(tool, "edit")
@@ -62,8 +62,7 @@ def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it()
     ]
 
 
-@pytest.mark.requirement("tool:edit:native")
-@pytest.mark.requirement("tool:edit:xml")
+@pytest.mark.contract("tool:edit:native", "tool:edit:xml")
 @pytest.mark.parametrize("replace_all", [True, "true"])
 def test_a_native_call_is_understood(replace_all: object) -> None:
     request = tool.parse(arguments("a", "b", replace_all=replace_all))
@@ -71,8 +70,7 @@ def test_a_native_call_is_understood(replace_all: object) -> None:
     assert tool.parse({"path": "a.py", "old_string": " ", "new_string": ""}).path == "a.py"
 
 
-@pytest.mark.requirement("tool:edit:native")
-@pytest.mark.requirement("tool:edit:xml")
+@pytest.mark.contract("tool:edit:native", "tool:edit:xml")
 def test_a_call_in_xml_keeps_its_indentation() -> None:
     request = parsed(
         "<edit>\n<file_path>a.py</file_path>\n<old_string>\n    return 1\n</old_string>\n"
@@ -84,7 +82,7 @@ def test_a_call_in_xml_keeps_its_indentation() -> None:
     )
 
 
-@pytest.mark.requirement("tool:edit:native:older-forms")
+@pytest.mark.contract("tool:edit:native:older-forms")
 def test_the_older_forms_are_understood() -> None:
     operations = '[{"search": "a", "replace": ""}, {"search": "b", "replace": "c"}]'
     several = BatchReplacement("a.py", (ReplaceOperation("a", ""), ReplaceOperation("b", "c")))
@@ -108,7 +106,7 @@ def test_a_result_names_the_file() -> None:
     assert tool.describe_call(call.input) == "[edit for 'a.py']"
 
 
-@pytest.mark.requirement("tool:edit:failure:missing")
+@pytest.mark.contract("tool:edit:failure:missing")
 @pytest.mark.parametrize(
     ("given", "parameter"),
     [
@@ -143,7 +141,7 @@ def test_an_operation_that_is_not_whole_is_named(operations: object, expected: s
         tool.parse({"path": "a", "operations": operations})
 
 
-@pytest.mark.requirement("tool:edit:failure:identical")
+@pytest.mark.contract("tool:edit:failure:identical")
 def test_texts_that_are_identical_are_refused() -> None:
     for old, new in (("a", "a"), ("a\r\n", "a\n")):
         with pytest.raises(ArgumentError, match="identical"):
@@ -153,7 +151,7 @@ def test_texts_that_are_identical_are_refused() -> None:
 # What it does
 
 
-@pytest.mark.requirement("tool:edit:approval")
+@pytest.mark.contract("tool:edit:approval")
 async def test_the_row_has_the_patch(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(tool, ctx, arguments("return 1", "return 11"))
     patch = "@@ -1,5 +1,5 @@\n def one():\n-    return 1\n+    return 11\n \n \n def two():\n"
@@ -171,7 +169,7 @@ async def test_the_row_has_the_patch(ctx: ToolContext, work: Path) -> None:
     assert (work / "a.py").read_text() == CODE
 
 
-@pytest.mark.requirement("tool:edit:success")
+@pytest.mark.contract("tool:edit:success")
 @pytest.mark.parametrize(
     ("old", "new", "lines"),
     [
@@ -189,7 +187,7 @@ async def test_a_text_is_replaced_literally(
     assert outcome.text == f"Changed a.py: {lines}."
 
 
-@pytest.mark.requirement("tool:edit:success")
+@pytest.mark.contract("tool:edit:success")
 async def test_all_of_them_are_replaced_if_that_is_wanted(ctx: ToolContext, work: Path) -> None:
     outcome = await run_tool(tool, ctx, arguments("return", "yield", replace_all=True))
     assert (work / "a.py").read_text() == CODE.replace("return", "yield")
@@ -226,7 +224,7 @@ async def test_what_models_put_in_by_habit_is_taken_off(
 # What does not fit
 
 
-@pytest.mark.requirement("tool:edit:failure:no-match")
+@pytest.mark.contract("tool:edit:failure:no-match")
 @pytest.mark.parametrize(
     ("old", "expected"),
     [
@@ -245,7 +243,7 @@ async def test_a_miss_tells_what_is_there(
     assert (work / "a.py").read_text() == CODE
 
 
-@pytest.mark.requirement("tool:edit:failure:several-matches")
+@pytest.mark.contract("tool:edit:failure:several-matches")
 async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -256,7 +254,7 @@ async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
     assert (work / "a.py").read_text() == CODE
 
 
-@pytest.mark.requirement("tool:edit:failure:no-file")
+@pytest.mark.contract("tool:edit:failure:no-file")
 async def test_only_text_files_that_exist_can_be_changed(ctx: ToolContext, work: Path) -> None:
     (work / "binary").write_bytes(b"a\0b\n")
     (work / "folder").mkdir()
@@ -317,13 +315,13 @@ async def test_a_miss_in_a_file_that_is_not_utf_8_can_be_reported(
 # The older forms
 
 
-@pytest.mark.requirement("tool:edit:native:older-forms")
+@pytest.mark.contract("tool:edit:native:older-forms")
 async def test_operations_are_done_one_after_the_other(ctx: ToolContext, work: Path) -> None:
     await run_tool(tool, ctx, older(("1", "one"), ("return one", "return uno")))
     assert (work / "a.py").read_text() == CODE.replace("return 1", "return uno")
 
 
-@pytest.mark.requirement("tool:edit:native:older-forms")
+@pytest.mark.contract("tool:edit:native:older-forms")
 async def test_operations_that_fail_are_reported_and_the_others_done(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -355,7 +353,7 @@ async def test_operations_that_change_nothing_ask_nobody(ctx: ToolContext) -> No
     assert not outcome.is_error
 
 
-@pytest.mark.requirement("tool:edit:native:older-forms")
+@pytest.mark.contract("tool:edit:native:older-forms")
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

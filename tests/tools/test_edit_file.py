@@ -32,7 +32,7 @@ def arguments(old: str | None, new: str | None, **more: Any) -> dict[str, Any]:
     return {"file_path": "a.py", "old_string": old, "new_string": new, **more}
 
 
-@pytest.mark.requirement("tool:edit_file:schema:offered")
+@pytest.mark.contract("tool:edit_file:schema:offered")
 def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it() -> None:
     assert is_offered(tool, model="edit_file")
     assert is_offered(tool, "edit_file")
@@ -42,8 +42,7 @@ def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it()
     assert (count["type"], count["minimum"]) == (["integer", "null"], 1)
 
 
-@pytest.mark.requirement("tool:edit_file:native")
-@pytest.mark.requirement("tool:edit_file:xml")
+@pytest.mark.contract("tool:edit_file:native", "tool:edit_file:xml")
 def test_a_call_is_understood_in_both_protocols() -> None:
     params = EditFileParams("a.py", "  old", "new\n", 2)
     assert tool.parse(arguments("  old", "new\n", expected_replacements="2")) == params
@@ -57,15 +56,14 @@ def test_a_call_is_understood_in_both_protocols() -> None:
     )
 
 
-@pytest.mark.requirement("tool:edit_file:native")
-@pytest.mark.requirement("tool:edit_file:xml")
+@pytest.mark.contract("tool:edit_file:native", "tool:edit_file:xml")
 @pytest.mark.parametrize("given", [{"old_string": None}, {}, {"old_string": ""}])
 def test_without_an_old_text_a_file_is_made(given: dict[str, Any]) -> None:
     params = tool.parse({"file_path": "a.py", "new_string": None, **given})
     assert params == EditFileParams("a.py", "", "")
 
 
-@pytest.mark.requirement("tool:edit_file:failure:missing")
+@pytest.mark.contract("tool:edit_file:failure:missing")
 @pytest.mark.parametrize(
     ("given", "parameter"),
     [
@@ -85,7 +83,7 @@ def test_nothing_can_be_expected_less_than_once() -> None:
         tool.parse(arguments("a", "b", expected_replacements=0))
 
 
-@pytest.mark.requirement("tool:edit_file:approval")
+@pytest.mark.contract("tool:edit_file:approval")
 async def test_the_row_of_a_change_has_the_patch_twice(ctx: ToolContext) -> None:
     prepared = await prepare(tool, ctx, arguments("1", "11"))
     assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("a.py")),)
@@ -94,7 +92,7 @@ async def test_the_row_of_a_change_has_the_patch_twice(ctx: ToolContext) -> None
     assert prepared.row["diffStats"] == {"added": 1, "removed": 1}
 
 
-@pytest.mark.requirement("tool:edit_file:approval")
+@pytest.mark.contract("tool:edit_file:approval")
 async def test_the_row_of_a_new_file_says_so(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(tool, ctx, arguments("", "x\n") | {"file_path": "new/b.py"})
     assert prepared.row["tool"] == "newFileCreated"
@@ -102,7 +100,7 @@ async def test_the_row_of_a_new_file_says_so(ctx: ToolContext, work: Path) -> No
     assert not (work / "new").exists()
 
 
-@pytest.mark.requirement("tool:edit_file:success:creates")
+@pytest.mark.contract("tool:edit_file:success:creates")
 async def test_a_file_is_made_as_it_is_given(ctx: ToolContext, work: Path) -> None:
     given = arguments("", "```\r\n1 | x\n") | {"file_path": "new/b.py"}
     outcome = await run_tool(tool, ctx, given)
@@ -110,7 +108,7 @@ async def test_a_file_is_made_as_it_is_given(ctx: ToolContext, work: Path) -> No
     assert outcome.text == "Created new/b.py: lines 1-2."
 
 
-@pytest.mark.requirement("tool:edit_file:success:creates")
+@pytest.mark.contract("tool:edit_file:success:creates")
 async def test_a_file_that_exists_is_not_made_anew(ctx: ToolContext, work: Path) -> None:
     message = await expect_error(tool, ctx, arguments("", "x"))
     assert message.startswith(f"File already exists: {work / 'a.py'}\n\n<error_details>\n")
@@ -119,7 +117,7 @@ async def test_a_file_that_exists_is_not_made_anew(ctx: ToolContext, work: Path)
     assert (work / "a.py").read_text() == CODE
 
 
-@pytest.mark.requirement("tool:edit_file:success")
+@pytest.mark.contract("tool:edit_file:success")
 async def test_a_text_is_replaced_as_often_as_expected(ctx: ToolContext, work: Path) -> None:
     outcome = await run_tool(tool, ctx, arguments("return", "$&", expected_replacements=2))
     assert (work / "a.py").read_text() == CODE.replace("return", "$&")
@@ -128,7 +126,7 @@ async def test_a_text_is_replaced_as_often_as_expected(ctx: ToolContext, work: P
     assert once.text == "Changed a.py: line 2."
 
 
-@pytest.mark.requirement("tool:edit_file:success:tolerance")
+@pytest.mark.contract("tool:edit_file:success:tolerance")
 @pytest.mark.parametrize(
     ("before", "old", "new", "after"),
     [
@@ -156,7 +154,7 @@ async def test_a_match_on_one_line_is_preferred_to_one_on_several(
     assert (work / "a.py").read_text() == "a\nb\nc\nx\n"
 
 
-@pytest.mark.requirement("tool:edit_file:failure:no-match")
+@pytest.mark.contract("tool:edit_file:failure:no-match")
 async def test_a_miss_tells_what_is_there(ctx: ToolContext, work: Path) -> None:
     message = await expect_error(tool, ctx, arguments("def two():\n    return 3", "x"))
     assert message.startswith(f"No match found in file: {work / 'a.py'}\n\n<error_details>\n")
@@ -165,7 +163,7 @@ async def test_a_miss_tells_what_is_there(ctx: ToolContext, work: Path) -> None:
     assert "\nRecovery suggestions:\n1. " in message
 
 
-@pytest.mark.requirement("tool:edit_file:failure:count")
+@pytest.mark.contract("tool:edit_file:failure:count")
 @pytest.mark.parametrize(
     ("old", "expected", "found"), [("return", 1, 2), ("return", 3, 2), ("def  one():", 2, 1)]
 )
@@ -179,14 +177,14 @@ async def test_another_number_of_places_is_reported_with_their_lines(
     assert (work / "a.py").read_text() == CODE
 
 
-@pytest.mark.requirement("tool:edit_file:failure:no-file")
+@pytest.mark.contract("tool:edit_file:failure:no-file")
 async def test_a_text_in_a_file_that_is_missing_is_reported(ctx: ToolContext) -> None:
     message = await expect_error(tool, ctx, arguments("1", "x") | {"file_path": "b.py"})
     assert message.startswith("File not found: ")
     assert "empty old_string" in message
 
 
-@pytest.mark.requirement("tool:edit_file:failure:identical")
+@pytest.mark.contract("tool:edit_file:failure:identical")
 async def test_texts_that_are_identical_are_refused(ctx: ToolContext) -> None:
     message = await expect_error(tool, ctx, arguments("return 1\r\n", "return 1\n"))
     assert message.startswith("Nothing to change in file: ")

@@ -139,7 +139,7 @@ ENCODINGS = st.sampled_from(
 )
 
 
-@pytest.mark.requirement("edits:bytes")
+@pytest.mark.contract("edits:bytes")
 @pytest.mark.parametrize("tool", TOOLS)
 @shortened_examples(20, 60)
 @given(file=files(st.sampled_from(ENDS)), encoding=ENCODINGS)
@@ -152,7 +152,7 @@ def test_only_the_lines_that_were_meant_are_changed(
     assert after == encode(file.expected(), *encoding)
 
 
-@pytest.mark.requirement("edits:bytes")
+@pytest.mark.contract("edits:bytes")
 @pytest.mark.parametrize("tool", TOOLS)
 @shortened_examples(15, 40)
 @given(
@@ -172,7 +172,7 @@ def test_bytes_that_are_no_text_stay_as_they_are(
     assert after == first + b"\n" + file.expected().encode() + b"\n" + last
 
 
-@pytest.mark.requirement("edits:bytes")
+@pytest.mark.contract("edits:bytes")
 @pytest.mark.parametrize("tool", ["edit", "search_replace", "edit_file", "search_and_replace"])
 @shortened_examples(20, 60)
 @given(
@@ -201,7 +201,7 @@ def test_a_text_inside_of_lines_is_replaced_and_nothing_else(
     assert inner.replace("\r\n", "\n") == new
 
 
-@pytest.mark.requirement("edits:bytes")
+@pytest.mark.contract("edits:bytes")
 @shortened_examples(20, 60)
 @given(
     file=files(st.just("\n")),

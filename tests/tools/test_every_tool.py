@@ -47,6 +47,7 @@ from joey.testing.script import Call, Turn, say
 from joey.tools.custom_tool import CustomTool
 from joey.tools.mcp_tool import McpServerTool
 from joey.tools.registry import AnyTool, Registry, build_default_tools
+from tests.harness.contract import TOOL_PREFIX, list_shown_ids
 from tests.harness.counts import shortened_examples
 from tests.harness.engine.engine_harness import (
     EngineHarness,
@@ -60,7 +61,6 @@ from tests.harness.tools.tool_examples import (
     ARTIFACT,
     EXAMPLES,
     FACETS,
-    IDS,
     ROOT,
     Arguments,
     Example,
@@ -69,7 +69,6 @@ from tests.harness.tools.tool_examples import (
 )
 from tests.harness.tools.tool_workspace import CHROMIUM, build_capabilities, write_sample_files
 from tests.harness.tools.weather_server import DESCRIPTION, SCHEMA
-from tests.requirements import REQUIREMENTS
 
 OURS = {tool.name: tool for tool in build_default_tools()}
 """The tools that joey itself brings; the others are described by their authors."""
@@ -95,7 +94,7 @@ SHELL_TERMS = {"cd"}
 
 
 def shown(example: Example, *facets: str) -> pytest.MarkDecorator:
-    return pytest.mark.requirement(*(f"tool:{example.kind}:{facet}" for facet in facets))
+    return pytest.mark.contract(*(f"tool:{example.kind}:{facet}" for facet in facets))
 
 
 def each(*facets: str) -> pytest.MarkDecorator:
@@ -121,15 +120,11 @@ def test_every_tool_has_an_example() -> None:
     assert set(EXAMPLES) == set(TOOLS)
 
 
-def test_every_example_shows_something_that_is_required() -> None:
-    assert sorted(IDS - set(REQUIREMENTS)) == []
-
-
-def test_every_requirement_of_a_tool_is_named_by_tool_and_facet() -> None:
+def test_every_id_of_a_tool_is_made_of_tool_and_facet() -> None:
     names = "|".join(TOOLS)
-    wanted = re.compile(f"tool:({names}):({'|'.join(FACETS)})(:[a-z-]+)?")
-    odd = [id for id in REQUIREMENTS if id.startswith("tool:") and not wanted.fullmatch(id)]
-    assert odd == []
+    wanted = re.compile(f"{TOOL_PREFIX}({names}):({'|'.join(FACETS)})(:[a-z-]+)?")
+    ids = {id for _, id in list_shown_ids() if id.startswith(TOOL_PREFIX)}
+    assert sorted(id for id in ids if not wanted.fullmatch(id)) == []
 
 
 # How it is offered ----------------------------------------------------------------------------

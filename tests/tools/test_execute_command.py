@@ -35,7 +35,7 @@ async def run(ctx: ToolContext, **arguments: Any) -> Outcome:
         return await tool.run_prepared(prepared, ctx, None)
 
 
-@pytest.mark.requirement("tool:execute_command:success")
+@pytest.mark.contract("tool:execute_command:success")
 async def test_a_success_reports_exit_code_and_output(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
@@ -64,7 +64,7 @@ async def test_what_documents_put_around_a_command_is_not_run(
     assert (prepared.command, prepared.row_text, prepared.claims[0].command) == (run, run, run)
 
 
-@pytest.mark.requirement("tool:execute_command:success")
+@pytest.mark.contract("tool:execute_command:success")
 async def test_a_failure_is_a_result_and_not_an_error(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
@@ -191,7 +191,7 @@ async def test_output_of_the_preview_size_is_shown_whole_and_leaves_no_file(
     assert not any(ctx.artifacts_directory.iterdir())
 
 
-@pytest.mark.requirement("tool:execute_command:success:large-output")
+@pytest.mark.contract("tool:execute_command:success:large-output")
 async def test_one_byte_more_is_kept_in_a_file_and_shown_by_its_ends(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
@@ -291,8 +291,7 @@ async def test_processes_left_in_the_background_are_reported(
     assert (ctx.artifacts_directory / f"cmd-{ROW_TS}.txt").exists()
 
 
-@pytest.mark.requirement("tool:execute_command:failure:killed")
-@pytest.mark.requirement("tool:execute_command:success:group")
+@pytest.mark.contract("tool:execute_command:failure:killed", "tool:execute_command:success:group")
 async def test_the_users_limit_kills_and_is_an_error(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:
@@ -353,7 +352,7 @@ async def test_a_spared_command_outlives_the_limit(tmp_path: Path, terminal: Loc
     assert "Exit code: 0" in outcome.text
 
 
-@pytest.mark.requirement("tool:execute_command:success:group")
+@pytest.mark.contract("tool:execute_command:success:group")
 async def test_cancelling_the_call_leaves_no_process(
     tmp_path: Path, terminal: LocalTerminal
 ) -> None:

@@ -53,7 +53,7 @@ def rules(*allowed: str, read_outside: bool = False) -> Settings:
     )
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize(
     "command",
     [
@@ -77,7 +77,7 @@ async def test_an_allowed_program_does_not_reach_outside_through_a_link(
     assert isinstance(await judged(tmp_path, command, rules(*ALLOWED)), Ask)
 
 
-@pytest.mark.requirement("permissions:commands:harmless")
+@pytest.mark.contract("permissions:words")
 @pytest.mark.parametrize(
     "command",
     [
@@ -179,7 +179,7 @@ async def test_a_variable_set_by_printf_does_not_run_a_program_of_the_workspace(
     assert not (ctx.files.root / "canary").exists()
 
 
-@pytest.mark.requirement("permissions:commands:protected")
+@pytest.mark.contract("permissions:protected")
 @pytest.mark.parametrize(
     "command",
     [
@@ -248,7 +248,7 @@ async def test_an_address_or_a_package_is_not_taken_for_a_protected_file(
     assert isinstance(await judged(tmp_path, command, rules(*INSTALLING)), Allow)
 
 
-@pytest.mark.requirement("permissions:commands:protected")
+@pytest.mark.contract("permissions:protected")
 @pytest.mark.parametrize(
     "command",
     [
@@ -270,7 +270,7 @@ async def test_what_is_cloned_or_installed_into_a_protected_place_is_for_a_user(
     assert isinstance(await judged(tmp_path, command, rules(*INSTALLING)), Ask)
 
 
-@pytest.mark.requirement("permissions:commands:options")
+@pytest.mark.contract("permissions:words")
 @pytest.mark.parametrize(
     "command", ["cd sub && git status", "cd sub/inner && git log", "cd sub; git"]
 )

@@ -10,7 +10,7 @@ from tests.harness.tools.tool_context import make_context
 from tests.harness.tools.xml_calls import only_call
 
 
-@pytest.mark.requirement("tool:fetch_instructions:success")
+@pytest.mark.contract("tool:fetch_instructions:success")
 @pytest.mark.parametrize(
     ("task", "expected"), [("create_mode", "customModes"), ("create_mcp_server", "mcpServers")]
 )
@@ -24,7 +24,7 @@ async def test_the_instructions_come_as_the_result(
     assert expected in (await tool.run_prepared(prepared, ctx, None)).text
 
 
-@pytest.mark.requirement("tool:fetch_instructions:failure:unknown")
+@pytest.mark.contract("tool:fetch_instructions:failure:unknown")
 @pytest.mark.parametrize("arguments", [{}, {"task": "make_coffee"}])
 def test_unknown_work_is_refused(arguments: dict[str, str]) -> None:
     with pytest.raises(ArgumentError, match="task"):

@@ -41,7 +41,7 @@ async def make(root: Path, url: str, **arguments: Any) -> tuple[Outcome, ToolCon
         await http.close()
 
 
-@pytest.mark.requirement("tool:generate_image:success")
+@pytest.mark.contract("tool:generate_image:success")
 async def test_an_image_is_made_and_written(
     tmp_path: Path, image_server: tuple[type[ImageServer], str]
 ) -> None:
@@ -68,7 +68,7 @@ async def test_an_image_can_be_made_from_another_one(
     assert server.request_bodies[0][1]["messages"][0]["content"][1]["image_url"]["url"] == URI
 
 
-@pytest.mark.requirement("tool:generate_image:failure:refused")
+@pytest.mark.contract("tool:generate_image:failure:refused")
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -94,7 +94,7 @@ async def test_a_service_that_gives_no_image_is_reported_with_its_reason(
     assert not (tmp_path / "work/roo.png").exists()
 
 
-@pytest.mark.requirement("tool:generate_image:approval")
+@pytest.mark.contract("tool:generate_image:approval")
 async def test_the_row_and_the_claims_name_both_files(tmp_path: Path) -> None:
     profile = Profile(provider="openrouter", model="paint-1")
     ctx = make_context(
@@ -131,7 +131,7 @@ async def test_without_a_model_for_images_it_says_which_setting_is_missing(
         await tool.prepare(tool.parse({"prompt": "x", "path": "a.png"}), make_context(tmp_path))
 
 
-@pytest.mark.requirement("tool:generate_image:xml")
+@pytest.mark.contract("tool:generate_image:xml")
 def test_it_is_understood_in_xml_too() -> None:
     call = only_call("<generate_image><prompt>a < b</prompt><path>a.png</path></generate_image>")
     assert GenerateImage().parse(call.input).prompt == "a < b"

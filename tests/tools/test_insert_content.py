@@ -49,7 +49,7 @@ async def insert(
     return await tool.run_prepared(await prepare(ctx, line, content, path), ctx, None)
 
 
-@pytest.mark.requirement("tool:insert_content:schema")
+@pytest.mark.contract("tool:insert_content:schema")
 @pytest.mark.parametrize("chosen", ["auto", "apply_diff", "apply_patch", "edit"])
 def test_it_is_never_offered_and_has_a_schema_all_the_same(chosen: Any) -> None:
     offer = AvailabilityContext(Settings(edit_tool=chosen), ModelInfo(id="m"), Capabilities())
@@ -58,14 +58,14 @@ def test_it_is_never_offered_and_has_a_schema_all_the_same(chosen: Any) -> None:
     assert tool.spec.parameters["properties"]["line"]["type"] == "integer"
 
 
-@pytest.mark.requirement("tool:insert_content:native")
+@pytest.mark.contract("tool:insert_content:native")
 @pytest.mark.parametrize("line", [3, "3", " 3 ", 3.0])
 def test_a_native_call_is_understood(line: object) -> None:
     params = tool.parse({"path": "a", "line": line, "content": "x"})
     assert params == InsertContentParams("a", 3, "x")
 
 
-@pytest.mark.requirement("tool:insert_content:xml")
+@pytest.mark.contract("tool:insert_content:xml")
 def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
     given = {"line": 1, "content": "x"}
     assert tool.parse({"file_path": "a", **given}) == tool.parse({"path": "a", **given})
@@ -90,7 +90,7 @@ def test_an_xml_call_keeps_the_indentation_of_its_content() -> None:
     assert tool.parse(call.input) == InsertContentParams("a", 0, "    <line>1</line>\n")
 
 
-@pytest.mark.requirement("tool:insert_content:success")
+@pytest.mark.contract("tool:insert_content:success")
 @pytest.mark.parametrize(
     ("line", "after", "changed"),
     [
@@ -115,7 +115,7 @@ async def test_a_last_newline_of_the_content_opens_no_further_line(
     assert (work / "a.txt").read_text() == "one\nx\n\ny\ntwo\n"
 
 
-@pytest.mark.requirement("tool:insert_content:success")
+@pytest.mark.contract("tool:insert_content:success")
 @pytest.mark.parametrize(
     ("before", "line", "after"),
     [
@@ -134,7 +134,7 @@ async def test_bytes_around_stay_as_they_are(
     assert (work / "a.txt").read_bytes() == after
 
 
-@pytest.mark.requirement("tool:insert_content:success:new-file")
+@pytest.mark.contract("tool:insert_content:success:new-file")
 @pytest.mark.parametrize("line", [0, 1])
 async def test_a_file_that_does_not_exist_is_made(ctx: ToolContext, work: Path, line: int) -> None:
     outcome = await insert(ctx, line, path="deep/new.txt")
@@ -142,7 +142,7 @@ async def test_a_file_that_does_not_exist_is_made(ctx: ToolContext, work: Path, 
     assert outcome.text == "Created deep/new.txt: line 1."
 
 
-@pytest.mark.requirement("tool:insert_content:approval")
+@pytest.mark.contract("tool:insert_content:approval")
 async def test_the_row_has_the_line_and_the_diff(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, 2)
     diff = "@@ -1,2 +1,3 @@\n one\n+new\n two\n"
@@ -161,7 +161,7 @@ async def test_the_row_has_the_line_and_the_diff(ctx: ToolContext, work: Path) -
     assert (work / "a.txt").read_text() == "one\ntwo\n"
 
 
-@pytest.mark.requirement("tool:insert_content:failure:past-the-end")
+@pytest.mark.contract("tool:insert_content:failure:past-the-end")
 @pytest.mark.parametrize(
     ("path", "line", "expected"),
     [
@@ -181,7 +181,7 @@ async def test_what_cannot_be_inserted_says_why(
         await prepare(ctx, line, path=path)
 
 
-@pytest.mark.requirement("tool:insert_content:failure:missing")
+@pytest.mark.contract("tool:insert_content:failure:missing")
 @pytest.mark.parametrize(
     ("arguments", "parameter"),
     [
@@ -198,14 +198,14 @@ def test_what_is_missing_is_named(arguments: dict[str, Any], parameter: str | No
     assert caught.value.parameter == parameter
 
 
-@pytest.mark.requirement("tool:insert_content:failure:hidden")
+@pytest.mark.contract("tool:insert_content:failure:hidden")
 async def test_a_hidden_file_is_refused(ctx: ToolContext, work: Path) -> None:
     (work / ".rooignore").write_text("a.txt\n")
     with pytest.raises(IgnoredPathError):
         await prepare(ctx, 0)
 
 
-@pytest.mark.requirement("tool:insert_content:failure:outside")
+@pytest.mark.contract("tool:insert_content:failure:outside")
 @pytest.mark.parametrize(("data", "expected"), [(b"x\n", "has 1 lines"), (None, "does not exist")])
 async def test_why_nothing_can_be_inserted_outside_is_said_only_after_it_is_allowed(
     ctx: ToolContext, tmp_path: Path, data: bytes | None, expected: str
@@ -218,7 +218,7 @@ async def test_why_nothing_can_be_inserted_outside_is_said_only_after_it_is_allo
         await tool.run_prepared(prepared, ctx, None)
 
 
-@pytest.mark.requirement("tool:insert_content:failure:changed-by-others")
+@pytest.mark.contract("tool:insert_content:failure:changed-by-others")
 async def test_a_file_that_somebody_changed_is_left_alone(ctx: ToolContext, work: Path) -> None:
     prepared = await prepare(ctx, 0)
     await insert(ctx, 0)

@@ -31,14 +31,14 @@ async def listed(ctx: ToolContext, path: str) -> str:
     return (await tool.run_prepared(await tool.prepare(params, ctx), ctx, None)).text
 
 
-@pytest.mark.requirement("tool:list_code_definition_names:success")
+@pytest.mark.contract("tool:list_code_definition_names:success")
 async def test_a_file_is_listed_with_first_and_last_lines(ctx: ToolContext) -> None:
     (ctx.files.root / "src").mkdir()
     (ctx.files.root / "src" / "a.py").write_text(f"import os\n\n{CODE}x = 1\n\ndef short(): ...\n")
     assert await listed(ctx, "src/a.py") == "# a.py\n3--6 | def total(items):"
 
 
-@pytest.mark.requirement("tool:list_code_definition_names:success")
+@pytest.mark.contract("tool:list_code_definition_names:success")
 async def test_of_a_directory_the_files_directly_in_it_are_listed(ctx: ToolContext) -> None:
     root = ctx.files.root
     for name in ("b.py", "a.py", "deep/c.py"):
@@ -53,7 +53,7 @@ async def test_of_a_directory_the_files_directly_in_it_are_listed(ctx: ToolConte
     )
 
 
-@pytest.mark.requirement("tool:list_code_definition_names:success")
+@pytest.mark.contract("tool:list_code_definition_names:success")
 async def test_of_too_many_definitions_the_outer_ones_are_listed(ctx: ToolContext) -> None:
     method = "    def m(self):\n        a()\n        b()\n        c()\n"
     (ctx.files.root / "a.py").write_text(f"class A:\n{method * 510}\n{CODE}\nclass B:\n{method}")
@@ -67,7 +67,7 @@ async def test_of_too_many_definitions_the_outer_ones_are_listed(ctx: ToolContex
     assert note.startswith("(14 more are not shown, inner ones first. To see them, read the lines")
 
 
-@pytest.mark.requirement("tool:list_code_definition_names:success")
+@pytest.mark.contract("tool:list_code_definition_names:success")
 async def test_nothing_to_list_is_said(ctx: ToolContext) -> None:
     (ctx.files.root / "a.py").write_text("x = 1\n")
     (ctx.files.root / "a.txt").write_text("words\n")
@@ -76,7 +76,7 @@ async def test_nothing_to_list_is_said(ctx: ToolContext) -> None:
     assert "not in a language" in await listed(ctx, "a.txt")
 
 
-@pytest.mark.requirement("tool:list_code_definition_names:failure:file-by-file")
+@pytest.mark.contract("tool:list_code_definition_names:failure:file-by-file")
 async def test_what_cannot_be_listed_is_an_error(ctx: ToolContext) -> None:
     (ctx.files.root / ".rooignore").write_text("secret.py\n")
     (ctx.files.root / "secret.py").write_text(CODE)
@@ -89,7 +89,7 @@ async def test_what_cannot_be_listed_is_an_error(ctx: ToolContext) -> None:
         await listed(make_context(ctx.files.root.parent), "missing.py")
 
 
-@pytest.mark.requirement("tool:list_code_definition_names:failure:file-by-file")
+@pytest.mark.contract("tool:list_code_definition_names:failure:file-by-file")
 async def test_hostile_files_spoil_nothing(ctx: ToolContext) -> None:
     root = ctx.files.root
     for name in make_special_files(root):
@@ -106,7 +106,7 @@ async def test_hostile_files_spoil_nothing(ctx: ToolContext) -> None:
     assert "# crash.tsx\n(it could not be made sense of" in text
 
 
-@pytest.mark.requirement("tool:list_code_definition_names:failure:file-by-file")
+@pytest.mark.contract("tool:list_code_definition_names:failure:file-by-file")
 async def test_links_in_a_directory_lead_nowhere_else(ctx: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text(CODE.replace("total", "secret"))
     (ctx.files.root / "link.py").symlink_to(tmp_path / "outside.py")
@@ -143,8 +143,9 @@ async def test_the_row_is_what_clients_know(ctx: ToolContext) -> None:
     }
 
 
-@pytest.mark.requirement("tool:list_code_definition_names:native")
-@pytest.mark.requirement("tool:list_code_definition_names:xml")
+@pytest.mark.contract(
+    "tool:list_code_definition_names:native", "tool:list_code_definition_names:xml"
+)
 def test_it_is_offered_where_definitions_can_be_found_and_understood_in_xml() -> None:
     def offer(**extras: Any) -> AvailabilityContext:
         return AvailabilityContext(Settings(), ModelInfo(id="test"), Capabilities(**extras))

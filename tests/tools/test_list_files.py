@@ -25,7 +25,7 @@ async def listed(ctx: ToolContext, **arguments: Any) -> str:
     return (await tool.run_prepared(await tool.prepare(params, ctx), ctx, None)).text
 
 
-@pytest.mark.requirement("tool:list_files:success")
+@pytest.mark.contract("tool:list_files:success")
 @pytest.mark.parametrize("recursive", [True, "true", "True"])
 async def test_everything_below_is_listed(ctx: ToolContext, recursive: bool | str) -> None:
     (ctx.files.root / "src").mkdir()
@@ -63,7 +63,7 @@ async def test_skipped_directories_are_named(ctx: ToolContext) -> None:
     )
 
 
-@pytest.mark.requirement("tool:list_files:success")
+@pytest.mark.contract("tool:list_files:success")
 async def test_a_glob_finds_files_anywhere_below(ctx: ToolContext) -> None:
     (ctx.files.root / "src" / "deep").mkdir(parents=True)
     (ctx.files.root / "src" / "deep" / "a.test.ts").touch()
@@ -96,7 +96,7 @@ async def test_a_list_of_long_names_is_cut_to_what_fits_into_the_window(tmp_path
     assert text.endswith("(File list truncated. Use list_files on subdirectories to see the rest.)")
 
 
-@pytest.mark.requirement("tool:list_files:success")
+@pytest.mark.contract("tool:list_files:success")
 async def test_a_long_list_is_cut_with_a_note(ctx: ToolContext) -> None:
     for number in range(201):
         (ctx.files.root / f"{number}").touch()

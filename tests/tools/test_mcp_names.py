@@ -30,7 +30,7 @@ from tests.harness.tools.mcp_servers import WEATHER
 OFFERED = re.compile(r"mcp--[A-Za-z_][A-Za-z0-9_-]*")
 
 
-@pytest.mark.requirement("tool:mcp:schema:names")
+@pytest.mark.contract("tool:mcp:schema:names")
 @pytest.mark.parametrize(
     ("server", "tool", "name"),
     [
@@ -62,7 +62,7 @@ def toolbox(*servers: McpServer) -> ToolSet:
     return ToolSet(Registry(build_default_tools()), servers or (WEATHER,))
 
 
-@pytest.mark.requirement("tool:mcp:native:mangled-names", "mcp:names")
+@pytest.mark.contract("tool:mcp:native:mangled-names", "mcp:calls")
 @pytest.mark.parametrize(
     "name",
     [
@@ -78,7 +78,7 @@ def test_a_tool_is_found_under_names_that_models_make_of_it(name: str) -> None:
     assert toolbox().find(name).name == "mcp--weather--get_forecast"
 
 
-@pytest.mark.requirement("tool:mcp:failure:ambiguous")
+@pytest.mark.contract("tool:mcp:failure:ambiguous")
 def test_a_name_that_may_mean_two_tools_means_none() -> None:
     both = (
         McpServer("a", tools=(McpTool("b_c"),)),
@@ -95,7 +95,7 @@ def test_a_slip_in_the_name_of_a_builtin_tool_is_no_mcp_tool() -> None:
     assert toolbox().find("read_file").name == "read_file"
 
 
-@pytest.mark.requirement("tool:mcp:schema:duplicates")
+@pytest.mark.contract("tool:mcp:schema:duplicates")
 def test_of_two_tools_that_get_the_same_name_the_first_is_offered() -> None:
     long = "t" * 70
     servers = (
@@ -105,7 +105,7 @@ def test_of_two_tools_that_get_the_same_name_the_first_is_offered() -> None:
     assert tool.description == "first"
 
 
-@pytest.mark.requirement("tool:mcp:schema:stable")
+@pytest.mark.contract("tool:mcp:schema:stable")
 def test_the_same_tools_give_the_same_box_whatever_else_changes() -> None:
     boxes, registry = ToolSetCache(), Registry(build_default_tools())
     servers = (WEATHER,)
@@ -159,7 +159,7 @@ SCHEMAS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:schema")
+@pytest.mark.contract("tool:use_mcp_tool:schema")
 @pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
 def test_schemas_become_one_object_with_properties(schema: Any, expected: dict[str, Any]) -> None:
     assert normalize_schema(schema) == expected

@@ -37,7 +37,7 @@ async def prepare(root: Path, call: dict[str, Any], **changes: Any) -> Any:
     return await tool.prepare(tool.parse(call), context(root, **changes))
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:approval")
+@pytest.mark.contract("tool:use_mcp_tool:approval")
 async def test_a_call_is_asked_about_in_roos_terms(tmp_path: Path) -> None:
     prepared = await prepare(tmp_path, FORECAST)
     assert prepared.ask_kind is AskKind.USE_MCP_SERVER
@@ -49,7 +49,7 @@ async def test_a_call_is_asked_about_in_roos_terms(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:approval:permission")
+@pytest.mark.contract("tool:use_mcp_tool:approval:permission")
 @pytest.mark.parametrize(
     ("tool", "settings", "allowed"),
     [
@@ -75,7 +75,7 @@ async def test_a_tool_runs_unasked_only_if_both_the_settings_and_a_list_allow_it
     assert isinstance(decide(prepared.claims, settings), Allow if allowed else Ask)
 
 
-@pytest.mark.requirement("mcp:pins")
+@pytest.mark.contract("mcp:pins")
 async def test_a_tool_that_changed_says_so_in_the_question(tmp_path: Path) -> None:
     changed = McpServer("w", status=McpStatus.CONNECTED, tools=(McpTool("t", has_changed=True),))
     call = {"server_name": "w", "tool_name": "t"}
@@ -86,7 +86,7 @@ async def test_a_tool_that_changed_says_so_in_the_question(tmp_path: Path) -> No
     assert "otherwise than before" in format_reasons(decision.reasons)
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:native:arguments")
+@pytest.mark.contract("tool:use_mcp_tool:native:arguments")
 @pytest.mark.parametrize(
     ("given", "taken"),
     [
@@ -104,7 +104,7 @@ async def test_arguments_may_come_as_an_object_or_as_its_json(
     assert prepared.arguments == taken
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:native:arguments")
+@pytest.mark.contract("tool:use_mcp_tool:native:arguments")
 @pytest.mark.parametrize("given", ["{days: 3}", "[1]", '"text"', [1], 3, "null"])
 async def test_arguments_that_are_no_object_are_refused(tmp_path: Path, given: Any) -> None:
     with pytest.raises(ToolErrorWithReply) as error:
@@ -115,7 +115,7 @@ async def test_arguments_that_are_no_object_are_refused(tmp_path: Path, given: A
     )
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:failure:missing")
+@pytest.mark.contract("tool:use_mcp_tool:failure:missing")
 @pytest.mark.parametrize("name", ["server_name", "tool_name"])
 @pytest.mark.parametrize("value", [None, "", "  "])
 def test_a_call_without_a_name_is_answered_with_which_is_missing(
@@ -126,8 +126,9 @@ def test_a_call_without_a_name_is_answered_with_which_is_missing(
     assert error.value.parameter == name
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
-@pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-server")
+@pytest.mark.contract(
+    "tool:use_mcp_tool:failure:unknown-tool", "tool:use_mcp_tool:failure:unknown-server"
+)
 async def test_a_server_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path) -> None:
     with pytest.raises(ToolErrorWithReply) as error:
         await prepare(tmp_path, FORECAST | {"server_name": "wether"})
@@ -136,8 +137,9 @@ async def test_a_server_that_is_not_there_is_answered_with_those_that_are(tmp_pa
     )
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-tool")
-@pytest.mark.requirement("tool:use_mcp_tool:failure:unknown-server")
+@pytest.mark.contract(
+    "tool:use_mcp_tool:failure:unknown-tool", "tool:use_mcp_tool:failure:unknown-server"
+)
 @pytest.mark.parametrize("name", ["forecast", "secret"])
 async def test_a_tool_that_is_not_there_or_switched_off_is_answered_with_the_others(
     tmp_path: Path, name: str
@@ -161,13 +163,13 @@ async def test_a_server_that_is_down_is_not_called_unknown(tmp_path: Path) -> No
         await prepare(tmp_path, FORECAST | {"server_name": "down"}, mcp=down)
 
 
-@pytest.mark.requirement("tool:mcp:native:mangled-names")
+@pytest.mark.contract("tool:mcp:native:mangled-names")
 async def test_dashes_and_underscores_may_be_confused(tmp_path: Path) -> None:
     call = FORECAST | {"tool_name": "get-forecast"}
     assert (await prepare(tmp_path, call)).tool_name == "get_forecast"
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:success:says")
+@pytest.mark.contract("tool:use_mcp_tool:success:says")
 async def test_a_call_is_shown_to_the_user_from_its_start_to_its_answer(tmp_path: Path) -> None:
     said: list[tuple[str, str, tuple[str, ...]]] = []
     shown: list[str] = []
@@ -217,7 +219,7 @@ def offered(protocol: ToolProtocol, mode: str = "code", *servers: McpServer) -> 
     return [spec.name for spec in box.list_specs(chosen, offer) if "mcp" in spec.name]
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:schema:offered")
+@pytest.mark.contract("tool:use_mcp_tool:schema:offered")
 def test_native_tasks_get_each_tool_and_xml_tasks_one_for_all() -> None:
     assert offered(ToolProtocol.NATIVE) == [
         "access_mcp_resource",
@@ -230,7 +232,7 @@ def test_native_tasks_get_each_tool_and_xml_tasks_one_for_all() -> None:
     assert offered(ToolProtocol.XML, "code", bare) == []
 
 
-@pytest.mark.requirement("tool:use_mcp_tool:schema")
+@pytest.mark.contract("tool:use_mcp_tool:schema")
 def test_a_servers_tool_is_offered_with_the_servers_own_schema() -> None:
     spec = McpServerTool("weather", WEATHER.tools[0]).spec
     assert not spec.strict
@@ -248,7 +250,7 @@ async def test_texts_of_an_xml_call_become_what_the_schema_asks_for(tmp_path: Pa
 # Resources ------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("tool:access_mcp_resource:success")
+@pytest.mark.contract("tool:access_mcp_resource:success")
 async def test_a_resource_is_asked_for_and_read(tmp_path: Path) -> None:
     tool, ctx = AccessMcpResource(), context(tmp_path)
     call = {"server_name": "weather", "uri": "weather://today"}
@@ -265,7 +267,7 @@ async def test_a_resource_is_asked_for_and_read(tmp_path: Path) -> None:
     assert outcome.text == "the text of weather://today"
 
 
-@pytest.mark.requirement("tool:access_mcp_resource:failure:missing")
+@pytest.mark.contract("tool:access_mcp_resource:failure:missing")
 @pytest.mark.parametrize("name", ["server_name", "uri"])
 def test_a_resource_needs_a_server_and_a_uri(name: str) -> None:
     call = {"server_name": "weather", "uri": "weather://today"} | {name: " "}
@@ -274,7 +276,7 @@ def test_a_resource_needs_a_server_and_a_uri(name: str) -> None:
     assert error.value.parameter == name
 
 
-@pytest.mark.requirement("tool:access_mcp_resource:schema:offered")
+@pytest.mark.contract("tool:access_mcp_resource:schema:offered")
 def test_reading_resources_is_offered_where_there_are_some() -> None:
     bare = msgspec.structs.replace(WEATHER, resources=())
     assert "access_mcp_resource" not in offered(ToolProtocol.NATIVE, "code", bare)

@@ -57,7 +57,7 @@ async def edit(ctx: ToolContext, name: str, arguments: dict[str, Any]) -> str:
     return (await tool.run_prepared(prepared, ctx, None)).text
 
 
-@pytest.mark.requirement("problems:after-an-edit")
+@pytest.mark.contract("edits:problems")
 @pytest.mark.parametrize(("name", "arguments"), EDITS, ids=[name for name, _ in EDITS])
 async def test_an_edit_that_breaks_a_file_is_reported(
     tmp_path: Path, name: str, arguments: dict[str, Any]

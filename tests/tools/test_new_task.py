@@ -23,7 +23,7 @@ async def delegated(ctx: ToolContext, **arguments: Any) -> StartSubtask:
     return outcome.directive
 
 
-@pytest.mark.requirement("tool:new_task:native")
+@pytest.mark.contract("tool:new_task:native")
 async def test_a_part_of_the_work_goes_to_a_task_in_another_mode(tmp_path: Path) -> None:
     ctx = make_context(tmp_path)
     prepared = await TOOL.prepare(TOOL.parse({"mode": " ask ", "message": "look"}), ctx)
@@ -32,7 +32,7 @@ async def test_a_part_of_the_work_goes_to_a_task_in_another_mode(tmp_path: Path)
     assert await delegated(ctx, mode="ask", message="look") == StartSubtask("ask", "look")
 
 
-@pytest.mark.requirement("tool:new_task:native")
+@pytest.mark.contract("tool:new_task:native")
 @pytest.mark.parametrize("missing", ["mode", "message"])
 @pytest.mark.parametrize("value", [None, "", "  "])
 async def test_mode_and_message_are_needed(missing: str, value: str | None) -> None:
@@ -47,7 +47,7 @@ async def test_an_unknown_mode_names_the_known_ones(tmp_path: Path) -> None:
         await delegated(make_context(tmp_path), mode="cook", message="a meal")
 
 
-@pytest.mark.requirement("tool:new_task:success:todos")
+@pytest.mark.contract("tool:new_task:success:todos")
 async def test_todos_are_needed_where_the_settings_want_them(tmp_path: Path) -> None:
     ctx = make_context(tmp_path, settings=Settings(new_task_require_todos=True))
     with pytest.raises(ArgumentError) as error:
@@ -70,8 +70,7 @@ async def test_an_escaped_mention_stays_escaped(tmp_path: Path, said: str, meant
     assert wanted.message == meant
 
 
-@pytest.mark.requirement("tool:new_task:failure:too-deep")
-@pytest.mark.requirement("subtasks:depth")
+@pytest.mark.contract("tool:new_task:failure:too-deep", "subtasks:result")
 async def test_the_deepest_level_delegates_no_further(tmp_path: Path) -> None:
     assert await delegated(
         make_context(tmp_path, subtask_depth=MAX_SUBTASK_DEPTH - 1), mode="code", message="x"

@@ -81,7 +81,7 @@ async def test_the_last_line_without_newline_is_there(tmp_path: Path) -> None:
     assert get_text(await read(tmp_path)).endswith("COMPLETE\n1 | a\n2 | last")
 
 
-@pytest.mark.requirement("tools:lenient-arguments")
+@pytest.mark.contract("loop:calls")
 async def test_numbers_may_come_as_text(tmp_path: Path) -> None:
     keep(tmp_path, b"abcdef")
     assert "Showing bytes 2-4 | TRUNCATED" in get_text(await read(tmp_path, offset="2", limit="2"))
@@ -267,7 +267,7 @@ async def test_an_expression_that_backtracks_without_end_is_answered(tmp_path: P
     assert (await search_lines(path, "(a+)+$", 1000)).match_count == 0
 
 
-@pytest.mark.requirement("tool:read_command_output:failure:endless-search")
+@pytest.mark.contract("tool:read_command_output:failure:endless-search")
 @pytest.mark.parametrize("pattern", [r"^(?=a)(a+)+$", r"^(a+)+\1$", "\0", "\ud800", "x" * 300_000])
 async def test_what_cannot_be_searched_for_is_an_error(tmp_path: Path, pattern: str) -> None:
     path = tmp_path / "file"
@@ -296,7 +296,7 @@ async def control(ctx: ToolContext, **arguments: Any) -> Outcome:
         return await tool.run_prepared(prepared, ctx, None)
 
 
-@pytest.mark.requirement("tool:read_command_output:success:wait")
+@pytest.mark.contract("tool:read_command_output:success:wait")
 async def test_waiting_returns_when_the_command_ends(
     tmp_path: Path, background: ToolContext
 ) -> None:
@@ -336,7 +336,7 @@ async def test_stopping_what_a_command_left_tells_its_exit_code_as_an_earlier_on
     )
 
 
-@pytest.mark.requirement("tool:read_command_output:success:stop")
+@pytest.mark.contract("tool:read_command_output:success:stop")
 async def test_stopping_ends_the_whole_process_group(
     tmp_path: Path, background: ToolContext
 ) -> None:

@@ -46,7 +46,7 @@ def as_xml(ctx: ToolContext) -> ToolContext:
 # The shape of the result
 
 
-@pytest.mark.requirement("tool:read_file:success")
+@pytest.mark.contract("tool:read_file:success")
 async def test_a_file_comes_back_with_its_lines_numbered(ctx: ToolContext, work: Path) -> None:
     (work / "a.py").write_text("x\ny\n")
     assert await read(ctx, "a.py") == "File: a.py\nLines 1-2:\n1 | x\n2 | y\n"
@@ -56,7 +56,7 @@ async def test_a_file_comes_back_with_its_lines_numbered(ctx: ToolContext, work:
     )
 
 
-@pytest.mark.requirement("tool:read_file:success")
+@pytest.mark.contract("tool:read_file:success")
 async def test_several_files_come_back_in_order(ctx: ToolContext, work: Path) -> None:
     (work / "a.py").write_text("x\n")
     (work / "b.py").write_text("y")
@@ -69,7 +69,7 @@ async def test_several_files_come_back_in_order(ctx: ToolContext, work: Path) ->
     assert text.index("<path>b.py</path>") < text.index("<path>a.py</path>")
 
 
-@pytest.mark.requirement("tool:read_file:success")
+@pytest.mark.contract("tool:read_file:success")
 async def test_ranges_of_lines_keep_their_numbers(ctx: ToolContext, work: Path) -> None:
     (work / "a.txt").write_text("".join(f"line {n}\n" for n in range(1, 21)))
     ranges = [[9, 10], [2, 3], [19, 40]]
@@ -143,7 +143,7 @@ async def test_text_in_utf_16_is_text(ctx: ToolContext, work: Path) -> None:
 # Ways to ask
 
 
-@pytest.mark.requirement("tools:lenient-arguments")
+@pytest.mark.contract("loop:calls")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -210,7 +210,7 @@ def test_an_offset_counts_from_one(offset: int) -> None:
         tool.parse({"path": "a.txt", "offset": offset})
 
 
-@pytest.mark.requirement("tools:missing-parameter")
+@pytest.mark.contract("loop:calls")
 @pytest.mark.parametrize(
     ("arguments", "parameter"),
     [
@@ -263,7 +263,7 @@ def test_a_result_names_its_files() -> None:
 # Trouble
 
 
-@pytest.mark.requirement("tool:read_file:success:odd-files")
+@pytest.mark.contract("tool:read_file:success:odd-files")
 async def test_one_bad_file_does_not_spoil_the_others(ctx: ToolContext, work: Path) -> None:
     (work / "good.txt").write_text("fine\n")
     (work / "folder").mkdir()
@@ -278,14 +278,14 @@ async def test_one_bad_file_does_not_spoil_the_others(ctx: ToolContext, work: Pa
     assert "<file><path>missing.txt</path><error>File not found: " in result.text
 
 
-@pytest.mark.requirement("tool:read_file:success:odd-files")
+@pytest.mark.contract("tool:read_file:success:odd-files")
 async def test_an_empty_file_says_so(ctx: ToolContext, work: Path) -> None:
     (work / "empty").touch()
     assert await read(ctx, "empty") == "File: empty\nNote: File is empty"
     assert "<content/><notice>File is empty</notice>" in await read(as_xml(ctx), "empty")
 
 
-@pytest.mark.requirement("tool:read_file:success:odd-files")
+@pytest.mark.contract("tool:read_file:success:odd-files")
 @pytest.mark.parametrize(
     ("name", "data", "kind"),
     [
@@ -517,7 +517,7 @@ async def test_lines_are_whole_wherever_the_file_is_cut_into_pieces(
 # Images
 
 
-@pytest.mark.requirement("tool:read_file:success:images")
+@pytest.mark.contract("tool:read_file:success:images")
 @pytest.mark.parametrize("name", ["a.png", "A.PNG", "my.photo.png"])
 async def test_an_image_is_shown_to_a_model_that_can_see(
     ctx: ToolContext, work: Path, name: str

@@ -40,7 +40,7 @@ async def outcome(ctx: ToolContext, *paths: str, **fields: Any) -> Outcome:
 # Documents
 
 
-@pytest.mark.requirement("read:documents:numbered")
+@pytest.mark.contract("read:documents")
 async def test_the_text_of_a_document_is_numbered_like_any_other(tmp_path: Path) -> None:
     ctx = context(tmp_path, max_read_file_line=2)
     (ctx.files.root / "A.PDF").write_bytes(pdf("one\ntwo", packed=True))
@@ -57,7 +57,7 @@ async def test_the_text_of_a_document_is_numbered_like_any_other(tmp_path: Path)
     assert '<content lines="1-2">\n1 | three\n2 | four\n</content>' in xml.text
 
 
-@pytest.mark.requirement("read:documents:numbered")
+@pytest.mark.contract("read:documents")
 async def test_a_document_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path) -> None:
     ctx = context(tmp_path)
     (ctx.files.root / "locked.pdf").write_bytes(locked_pdf("word"))
@@ -98,7 +98,7 @@ async def test_a_hidden_document_stays_hidden(tmp_path: Path) -> None:
 # Definitions
 
 
-@pytest.mark.requirement("tool:read_file:success:line-limit")
+@pytest.mark.contract("tool:read_file:success:line-limit")
 @pytest.mark.parametrize("most", [-1, 16, 100])
 async def test_a_file_within_the_limit_is_shown_without_definitions(
     tmp_path: Path, most: int
@@ -111,7 +111,7 @@ async def test_a_file_within_the_limit_is_shown_without_definitions(
     assert "Note:" not in text
 
 
-@pytest.mark.requirement("tool:read_file:success:line-limit")
+@pytest.mark.contract("tool:read_file:success:line-limit")
 async def test_with_no_lines_allowed_only_definitions_are_shown(tmp_path: Path) -> None:
     ctx = context(tmp_path, max_read_file_line=0)
     (ctx.files.root / "a.py").write_text(CODE)
@@ -125,7 +125,7 @@ async def test_with_no_lines_allowed_only_definitions_are_shown(tmp_path: Path) 
     assert "8 |     a()\n" in (await outcome(ctx, "a.py", line_ranges=[[8, 8]])).text
 
 
-@pytest.mark.requirement("tool:read_file:success:line-limit")
+@pytest.mark.contract("tool:read_file:success:line-limit")
 async def test_beyond_the_limit_the_definitions_of_what_is_shown_are_named(tmp_path: Path) -> None:
     ctx = context(tmp_path, max_read_file_line=8)
     (ctx.files.root / "a.py").write_text(CODE)

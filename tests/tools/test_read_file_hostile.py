@@ -45,8 +45,7 @@ async def outcome(ctx: ToolContext, *paths: str, **fields: Any) -> Outcome:
         return await tool.run_prepared(await tool.prepare(tool.parse(arguments), ctx), ctx, None)
 
 
-@pytest.mark.requirement("tool:read_file:failure:special")
-@pytest.mark.requirement("read:hostile:special-files")
+@pytest.mark.contract("tool:read_file:failure:special", "read:hostile")
 async def test_what_is_no_regular_file_is_refused_at_once(ctx: ToolContext) -> None:
     names = make_special_files(ctx.files.root)
     (ctx.files.root / "device").symlink_to("/dev/zero")
@@ -58,7 +57,7 @@ async def test_what_is_no_regular_file_is_refused_at_once(ctx: ToolContext) -> N
     assert "is a directory" in (await outcome(ctx, "folder")).text
 
 
-@pytest.mark.requirement("read:hostile:huge-file")
+@pytest.mark.contract("read:hostile")
 async def test_a_huge_file_takes_little_memory(ctx: ToolContext) -> None:
     make_sparse(ctx.files.root / "zeros.txt")
     make_sparse(ctx.files.root / "log.txt", b"a line of the log\n" * 20_000)
@@ -71,7 +70,7 @@ async def test_a_huge_file_takes_little_memory(ctx: ToolContext) -> None:
     assert "20000 | a line of the log\n" in result.text
 
 
-@pytest.mark.requirement("read:hostile:huge-file")
+@pytest.mark.contract("read:hostile")
 @pytest.mark.parametrize("name", ["a.docx", "a.pdf", "a.xlsx", "a.ipynb", "a.png", "a.py"])
 async def test_a_huge_file_of_any_kind_takes_little_memory(ctx: ToolContext, name: str) -> None:
     make_sparse(ctx.files.root / name, b"\x89PNG\r\n\x1a\n" if name == "a.png" else b"x\n")
@@ -81,7 +80,7 @@ async def test_a_huge_file_of_any_kind_takes_little_memory(ctx: ToolContext, nam
     assert any(refusal in text for refusal in refusals)
 
 
-@pytest.mark.requirement("read:hostile:long-line")
+@pytest.mark.contract("read:hostile")
 async def test_a_line_of_a_hundred_megabytes_is_cut(ctx: ToolContext) -> None:
     make_long_line(ctx.files.root / "a.min.js")
     with limit_peak_memory(32):
@@ -96,7 +95,7 @@ async def test_a_line_of_a_hundred_megabytes_is_cut(ctx: ToolContext) -> None:
     assert "too long to look at" in result.text
 
 
-@pytest.mark.requirement("read:hostile:names")
+@pytest.mark.contract("read:hostile")
 @pytest.mark.parametrize("name", ["a\nb.txt", "a\u2028b", "-rf", "…", " a .txt"[1:], "a\x1b[31m"])
 async def test_a_file_with_a_strange_name_is_read(ctx: ToolContext, name: str) -> None:
     (ctx.files.root / name).write_text("fine\n")
@@ -105,7 +104,7 @@ async def test_a_file_with_a_strange_name_is_read(ctx: ToolContext, name: str) -
     assert "1 | fine\n" in result.text
 
 
-@pytest.mark.requirement("read:hostile:names")
+@pytest.mark.contract("read:hostile")
 @pytest.mark.parametrize("name", ["a\0b", "a\udce9b", "x" * 5000, "x" * 300, "a/" * 2000])
 async def test_a_name_that_no_file_has_is_refused(ctx: ToolContext, name: str) -> None:
     try:
@@ -130,7 +129,7 @@ async def test_lines_far_inside_of_an_endless_file_are_not_waited_for(
     assert "A command such as `sed -n 9000p` can" in result.text
 
 
-@pytest.mark.requirement("read:hostile:nul-bytes")
+@pytest.mark.contract("read:hostile")
 async def test_nul_bytes_do_not_reach_the_model(ctx: ToolContext) -> None:
     (ctx.files.root / "late.txt").write_bytes(b"some text\n" * 1000 + b"a\0b\n")
     (ctx.files.root / "early.txt").write_bytes(b"a\0b\n")
@@ -140,7 +139,7 @@ async def test_nul_bytes_do_not_reach_the_model(ctx: ToolContext) -> None:
     assert "Binary file (txt)" in result.text
 
 
-@pytest.mark.requirement("read:hostile:zip-bomb")
+@pytest.mark.contract("read:hostile")
 async def test_an_archive_that_unpacks_without_end_is_an_error_of_its_file(
     ctx: ToolContext,
 ) -> None:
@@ -163,7 +162,7 @@ class GrowingFiles(LocalFiles):
         return data
 
 
-@pytest.mark.requirement("read:hostile:growing-file")
+@pytest.mark.contract("read:hostile")
 async def test_a_file_that_grows_while_it_is_read_has_an_end(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     files = GrowingFiles(tmp_path / "work")
@@ -182,7 +181,7 @@ class ShrinkingFiles(LocalFiles):
         return data
 
 
-@pytest.mark.requirement("read:hostile:growing-file")
+@pytest.mark.contract("read:hostile")
 async def test_a_file_that_is_emptied_while_it_is_read_has_an_end(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     files = ShrinkingFiles(tmp_path / "work")
@@ -191,7 +190,7 @@ async def test_a_file_that_is_emptied_while_it_is_read_has_an_end(tmp_path: Path
     assert "1 | a line\n" in (await outcome(ctx, "a.log")).text
 
 
-@pytest.mark.requirement("read:event-loop")
+@pytest.mark.contract("read:hostile")
 async def test_others_go_on_while_a_large_file_is_read(tmp_path: Path) -> None:
     ctx = make_context(tmp_path)
     make_sparse(ctx.files.root / "a.log", b"a line of the log\n" * 20_000)

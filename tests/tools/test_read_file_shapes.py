@@ -63,7 +63,7 @@ def block(anchor: int, **fields: Any) -> BlockRequest:
 # How a call may say it
 
 
-@pytest.mark.requirement("tool:read_file:native:shapes")
+@pytest.mark.contract("tool:read_file:native:shapes")
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
@@ -135,7 +135,7 @@ def test_every_form_is_understood(
     assert tool.parse(arguments).files == expected
 
 
-@pytest.mark.requirement("tool:read_file:native:shapes")
+@pytest.mark.contract("tool:read_file:native:shapes")
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -173,7 +173,7 @@ def test_every_form_is_understood_in_xml(text: str, wanted: FileReadRequest) -> 
     assert parsed(f"<read_file>{text}</read_file>").files == (wanted,)
 
 
-@pytest.mark.requirement("tool:read_file:native:shapes")
+@pytest.mark.contract("tool:read_file:native:shapes")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -212,7 +212,7 @@ async def test_the_row_says_where_the_lines_begin(ctx: ToolContext) -> None:
 # The block around a line
 
 
-@pytest.mark.requirement("tool:read_file:success:block")
+@pytest.mark.contract("tool:read_file:success:block")
 @pytest.mark.parametrize(
     ("anchor", "fields", "span"),
     [
@@ -339,7 +339,7 @@ namespace shop
 }
 
 
-@pytest.mark.requirement("tool:read_file:success:block")
+@pytest.mark.contract("tool:read_file:success:block")
 @pytest.mark.parametrize(
     ("language", "anchor", "levels", "span"),
     [
@@ -381,7 +381,7 @@ def test_a_block_has_its_line_and_no_more_than_is_wanted(
     assert last - first + 1 <= wanted.max_lines
 
 
-@pytest.mark.requirement("tool:read_file:success:block")
+@pytest.mark.contract("tool:read_file:success:block")
 async def test_a_block_is_shown_with_its_range(ctx: ToolContext) -> None:
     arguments = {"path": "shop.py", "indentation": {"anchor_line": 11, "max_levels": 1}}
     text = (await outcome(arguments, ctx)).text
@@ -391,7 +391,7 @@ async def test_a_block_is_shown_with_its_range(ctx: ToolContext) -> None:
     assert "12 |" not in text
 
 
-@pytest.mark.requirement("tool:read_file:success:block")
+@pytest.mark.contract("tool:read_file:success:block")
 async def test_a_block_that_is_longer_than_wanted_says_how_to_read_on(ctx: ToolContext) -> None:
     (ctx.files.root / "long.py").write_text("def f():\n" + "    a()\n" * 5000)
     text = (await outcome({"path": "long.py", "mode": "indentation", "offset": 3000}, ctx)).text
@@ -399,7 +399,7 @@ async def test_a_block_that_is_longer_than_wanted_says_how_to_read_on(ctx: ToolC
     assert "from line 4000" in text
 
 
-@pytest.mark.requirement("tool:read_file:success:block")
+@pytest.mark.contract("tool:read_file:success:block")
 async def test_a_block_of_one_line_says_how_to_see_more(ctx: ToolContext) -> None:
     stub = "class A:\n    def f(self) -> int: ...\n    def g(self) -> int: ...\nx = 1\n"
     (ctx.files.root / "a.pyi").write_text(stub)

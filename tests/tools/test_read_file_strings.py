@@ -94,7 +94,7 @@ EOT;
 }
 
 
-@pytest.mark.requirement("tool:read_file:success:block")
+@pytest.mark.contract("tool:read_file:success:block")
 @pytest.mark.parametrize(
     ("name", "anchor", "span"),
     [

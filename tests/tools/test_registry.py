@@ -76,7 +76,7 @@ def test_a_tool_is_found_by_its_alias() -> None:
     assert "write_file" not in registry.names
 
 
-@pytest.mark.requirement("engine:calls:unknown-tool")
+@pytest.mark.contract("loop:calls")
 def test_an_unknown_tool_is_answered_with_the_list() -> None:
     with pytest.raises(ToolError, match=r'"launch_rocket".*read_file, .*update_todo_list'):
         registry.find("launch_rocket")
@@ -94,7 +94,7 @@ def test_xml_tags_are_known_for_every_name_and_include_old_ones() -> None:
     assert tags["attempt_completion"] == {"result", "command"}
 
 
-@pytest.mark.requirement("engine:calls:mode")
+@pytest.mark.contract("loop:calls")
 @pytest.mark.parametrize(
     ("slug", "name", "allowed"),
     [
@@ -119,7 +119,7 @@ def test_a_tool_outside_the_groups_of_the_mode_is_refused(
     assert str(caught.value) == f'Tool "{name}" is not allowed in {slug} mode.'
 
 
-@pytest.mark.requirement("engine:calls:mode")
+@pytest.mark.contract("loop:calls")
 @pytest.mark.parametrize(
     "arguments",
     [

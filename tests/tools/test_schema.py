@@ -72,7 +72,7 @@ def test_a_type_without_a_schema_is_a_mistake_of_the_tool() -> None:
         build_native_schema(Odd)
 
 
-@pytest.mark.requirement("tools:schemas")
+@pytest.mark.contract("loop:calls")
 def test_every_tool_has_a_closed_schema_with_all_parameters_described() -> None:
     for tool in build_default_tools():
         schema = build_native_schema(tool.params)

@@ -27,7 +27,7 @@ async def search(ctx: ToolContext, **arguments: Any) -> str:
     return (await tool.run_prepared(await tool.prepare(params, ctx), ctx, None)).text
 
 
-@pytest.mark.requirement("tool:search_files:success")
+@pytest.mark.contract("tool:search_files:success")
 async def test_hits_are_grouped_by_file_with_numbered_context(ctx: ToolContext) -> None:
     root = ctx.files.root
     (root / "src").mkdir()
@@ -81,7 +81,7 @@ async def test_a_name_cannot_look_like_the_name_of_another_file(ctx: ToolContext
     assert text == "Found 1 matching line.\n\n# a\\n\\n# README.md\n>  1 | needle"
 
 
-@pytest.mark.requirement("tool:search_files:success")
+@pytest.mark.contract("tool:search_files:success")
 @pytest.mark.parametrize(("count", "has_context"), [(20, True), (21, False)])
 async def test_many_matches_are_shown_without_context(
     ctx: ToolContext, count: int, has_context: bool
@@ -145,13 +145,13 @@ async def test_outside_of_the_workspace_nothing_is_searched_before_it_is_allowed
     assert str(tmp_path / "secret.txt") in (await tool.run_prepared(prepared, ctx, None)).text
 
 
-@pytest.mark.requirement("tool:search_files:failure:bad-regex")
+@pytest.mark.contract("tool:search_files:failure:bad-regex")
 async def test_an_expression_that_is_none_is_an_error(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match="unclosed group"):
         await search(ctx, regex="(")
 
 
-@pytest.mark.requirement("tool:search_files:failure:bad-regex")
+@pytest.mark.contract("tool:search_files:failure:bad-regex")
 @pytest.mark.parametrize(
     "arguments",
     [

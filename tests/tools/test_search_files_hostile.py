@@ -43,7 +43,7 @@ async def listed(ctx: ToolContext, path: str = ".", recursive: bool = True) -> s
         return (await lister.run_prepared(await lister.prepare(params, ctx), ctx, None)).text
 
 
-@pytest.mark.requirement("read:hostile:special-files")
+@pytest.mark.contract("read:hostile")
 async def test_special_files_are_passed_over_by_a_search(ctx: ToolContext) -> None:
     names = make_special_files(ctx.files.root)
     (ctx.files.root / "a.txt").write_text("needle\n")
@@ -53,7 +53,7 @@ async def test_special_files_are_passed_over_by_a_search(ctx: ToolContext) -> No
             await search(ctx, "needle", name)
 
 
-@pytest.mark.requirement("tool:list_files:success:special")
+@pytest.mark.contract("tool:list_files:success:special")
 @pytest.mark.parametrize("recursive", [False, True])
 async def test_special_files_are_named_in_a_list(ctx: ToolContext, recursive: bool) -> None:
     names = make_special_files(ctx.files.root)
@@ -65,7 +65,7 @@ async def test_special_files_are_named_in_a_list(ctx: ToolContext, recursive: bo
             await listed(ctx, name)
 
 
-@pytest.mark.requirement("read:hostile:huge-file")
+@pytest.mark.contract("read:hostile")
 async def test_a_huge_file_does_not_hold_up_a_search(ctx: ToolContext) -> None:
     make_sparse(ctx.files.root / "zeros")
     make_sparse(ctx.files.root / "log.txt", b"needle\n" + b"a line\n" * 20_000)
@@ -81,7 +81,7 @@ async def test_a_huge_file_does_not_hold_up_a_search(ctx: ToolContext) -> None:
     assert await search(ctx, "thread", "wide.txt") == "Found 0 matching lines."
 
 
-@pytest.mark.requirement("read:hostile:long-line")
+@pytest.mark.contract("read:hostile")
 async def test_matches_in_a_line_of_a_hundred_megabytes_are_cut(ctx: ToolContext) -> None:
     make_long_line(ctx.files.root / "a.min.js")
     (ctx.files.root / "b.txt").write_text("x\n")
@@ -92,7 +92,7 @@ async def test_matches_in_a_line_of_a_hundred_megabytes_are_cut(ctx: ToolContext
     assert len(text) < 2000
 
 
-@pytest.mark.requirement("read:hostile:long-line")
+@pytest.mark.contract("read:hostile")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can limit another process")
 async def test_a_line_that_fits_no_memory_does_not_spoil_the_search(
     ctx: ToolContext, monkeypatch: pytest.MonkeyPatch
@@ -119,7 +119,7 @@ async def test_ignore_rules_without_end_are_an_error_that_says_so(
         await use(ctx, "needle") if use is search else await use(ctx)
 
 
-@pytest.mark.requirement("read:hostile:names")
+@pytest.mark.contract("read:hostile")
 async def test_names_with_line_breaks_or_no_utf_8_are_shown_on_one_line(ctx: ToolContext) -> None:
     root = ctx.files.root
     (root / "a\n").mkdir()
@@ -144,7 +144,7 @@ async def test_a_name_that_repeats_the_workspace_is_not_taken_for_another_file(
     assert "# secret.txt" not in await search(ctx, "needle")
 
 
-@pytest.mark.requirement("read:hostile:nul-bytes")
+@pytest.mark.contract("read:hostile")
 async def test_a_warning_about_a_binary_file_is_not_taken_for_a_name(ctx: ToolContext) -> None:
     (ctx.files.root / "a.bin").write_bytes(b"needle\n" + b"text\n" * 100_000 + b"\0needle\n")
     (ctx.files.root / "b.txt").write_text("needle\n")
@@ -153,7 +153,7 @@ async def test_a_warning_about_a_binary_file_is_not_taken_for_a_name(ctx: ToolCo
     assert "WARNING" not in text
 
 
-@pytest.mark.requirement("tool:search_files:success:order")
+@pytest.mark.contract("tool:search_files:success:order")
 @pytest.mark.parametrize("files", [350, 1200])
 async def test_the_first_hits_by_name_are_shown_however_many_there_are(
     ctx: ToolContext, files: int

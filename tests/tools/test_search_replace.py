@@ -32,7 +32,7 @@ def arguments(old: str, new: str) -> dict[str, Any]:
     return {"file_path": "a.py", "old_string": old, "new_string": new}
 
 
-@pytest.mark.requirement("tool:search_replace:schema:offered")
+@pytest.mark.contract("tool:search_replace:schema:offered")
 def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it() -> None:
     assert is_offered(tool, model="search_replace")
     assert is_offered(tool, "search_replace")
@@ -41,8 +41,7 @@ def test_it_is_offered_to_models_that_know_it_best_and_where_the_user_wants_it()
     assert list(tool.spec.parameters["properties"]) == ["file_path", "old_string", "new_string"]
 
 
-@pytest.mark.requirement("tool:search_replace:native")
-@pytest.mark.requirement("tool:search_replace:xml")
+@pytest.mark.contract("tool:search_replace:native", "tool:search_replace:xml")
 def test_a_call_is_understood_in_both_protocols() -> None:
     params = SearchReplaceParams("a.py", "  old\n", "  new")
     assert tool.parse(arguments("  old\n", "  new")) == params
@@ -55,7 +54,7 @@ def test_a_call_is_understood_in_both_protocols() -> None:
     )
 
 
-@pytest.mark.requirement("tool:search_replace:failure:missing")
+@pytest.mark.contract("tool:search_replace:failure:missing")
 @pytest.mark.parametrize(
     ("given", "parameter"),
     [
@@ -76,7 +75,7 @@ def test_texts_that_are_identical_are_refused() -> None:
         tool.parse(arguments("a", "a"))
 
 
-@pytest.mark.requirement("tool:search_replace:approval")
+@pytest.mark.contract("tool:search_replace:approval")
 async def test_the_row_has_the_patch(ctx: ToolContext) -> None:
     prepared = await prepare(tool, ctx, arguments("1", "11"))
     assert prepared.claims == (Claim(Access.WRITE, path=ctx.files.resolve("a.py")),)
@@ -86,7 +85,7 @@ async def test_the_row_has_the_patch(ctx: ToolContext) -> None:
     assert "-    return 1\n+    return 11\n" in prepared.diff
 
 
-@pytest.mark.requirement("tool:search_replace:success")
+@pytest.mark.contract("tool:search_replace:success")
 async def test_the_one_place_is_replaced_literally(ctx: ToolContext, work: Path) -> None:
     given = arguments("return 1", "return $1 $&") | {"file_path": str(work / "a.py")}
     outcome = await run_tool(tool, ctx, given)
@@ -94,7 +93,7 @@ async def test_the_one_place_is_replaced_literally(ctx: ToolContext, work: Path)
     assert outcome.text == "Changed a.py: line 2."
 
 
-@pytest.mark.requirement("tool:search_replace:failure:no-match")
+@pytest.mark.contract("tool:search_replace:failure:no-match")
 async def test_a_miss_tells_what_is_there(ctx: ToolContext) -> None:
     message = await expect_error(tool, ctx, arguments("def two():\n    return 3", "x"))
     assert message.startswith("No match found for old_string in a.py.")
@@ -102,7 +101,7 @@ async def test_a_miss_tells_what_is_there(ctx: ToolContext) -> None:
     assert "6 |     return 2" in message
 
 
-@pytest.mark.requirement("tool:search_replace:failure:several-matches")
+@pytest.mark.contract("tool:search_replace:failure:several-matches")
 async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
     ctx: ToolContext,
 ) -> None:
@@ -113,7 +112,7 @@ async def test_a_text_that_is_there_several_times_is_reported_with_its_lines(
     assert "replace_all" not in message
 
 
-@pytest.mark.requirement("tool:search_replace:failure:no-file")
+@pytest.mark.contract("tool:search_replace:failure:no-file")
 async def test_a_file_that_is_missing_is_reported(ctx: ToolContext) -> None:
     message = await expect_error(tool, ctx, arguments("1", "x") | {"file_path": "b.py"})
     assert message.startswith("File does not exist at path: ")

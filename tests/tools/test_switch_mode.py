@@ -13,7 +13,7 @@ from tests.harness.tools.tool_context import make_context
 tool = SwitchModeTool()
 
 
-@pytest.mark.requirement("tool:switch_mode:success")
+@pytest.mark.contract("tool:switch_mode:success")
 @pytest.mark.parametrize(
     ("reason", "because"),
     [("time to plan", " because: time to plan"), ("", ""), (None, "")],
@@ -33,7 +33,7 @@ async def test_a_switch_is_claimed_and_shown_by_name(
     )
 
 
-@pytest.mark.requirement("tool:switch_mode:success")
+@pytest.mark.contract("tool:switch_mode:success")
 async def test_an_unknown_mode_is_refused_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"^Invalid mode: chef\. .*architect, code, ask, debug"):
         await tool.prepare(tool.parse({"mode_slug": "chef"}), make_context(tmp_path))

@@ -33,7 +33,7 @@ async def updated(root: Path, todos: Any) -> tuple[Todo, ...]:
     return outcome.directive.todos
 
 
-@pytest.mark.requirement("tool:update_todo_list:success")
+@pytest.mark.contract("tool:update_todo_list:success")
 @pytest.mark.parametrize(
     "todos",
     [

@@ -37,15 +37,14 @@ async def write(ctx: ToolContext, path: str, content: str) -> str:
     return (await tool.run_prepared(await prepare(ctx, path, content), ctx, None)).text
 
 
-@pytest.mark.requirement("tool:write_to_file:success:problems")
-@pytest.mark.requirement("tool:write_to_file:success")
+@pytest.mark.contract("tool:write_to_file:success:problems", "tool:write_to_file:success")
 async def test_a_file_is_made_with_its_directories(ctx: ToolContext, work: Path) -> None:
     text = await write(ctx, "src/deep/s.js", "let x = 1\n")
     assert (work / "src" / "deep" / "s.js").read_text() == "let x = 1\n"
     assert text == "Created src/deep/s.js: line 1."
 
 
-@pytest.mark.requirement("tool:write_to_file:success")
+@pytest.mark.contract("tool:write_to_file:success")
 async def test_a_file_is_replaced(ctx: ToolContext, work: Path) -> None:
     (work / "a.txt").write_text("one\ntwo\nthree\nfour\n")
     text = await write(ctx, "a.txt", "one\n2\n3\nfour\nfive\n")
@@ -83,7 +82,7 @@ async def test_content_that_has_changed_since_is_not_reported_as_written(
     assert (work / "a.txt").read_text() == "two\n"
 
 
-@pytest.mark.requirement("tool:write_to_file:success:problems")
+@pytest.mark.contract("tool:write_to_file:success:problems")
 async def test_problems_that_a_change_brought_are_part_of_the_result(ctx: ToolContext) -> None:
     original = await load_original(ctx, ctx.files.resolve("a.py"))
     text = format_write_result(original, EMPTY_PATCH, problems="\n\na.py\n- 1 < 2")
@@ -139,7 +138,7 @@ async def test_what_there_is_outside_of_the_workspace_is_shown_only_after_it_is_
         assert outside.read_text() == "new\n"
 
 
-@pytest.mark.requirement("tool:write_to_file:native:alias")
+@pytest.mark.contract("tool:write_to_file:native:alias")
 def test_a_path_may_have_the_name_that_other_tools_give_it() -> None:
     assert tool.parse({"file_path": "a", "content": "x"}) == WriteToFileParams("a", "x")
     assert "file_path" in tool.xml_tags
@@ -149,7 +148,7 @@ def test_file_text_means_content() -> None:
     assert tool.parse({"path": "a", "file_text": "x"}) == tool.parse({"path": "a", "content": "x"})
 
 
-@pytest.mark.requirement("tool:write_to_file:schema:offered")
+@pytest.mark.contract("tool:write_to_file:schema:offered")
 def test_it_is_offered_unless_patches_write_whole_files_too() -> None:
     assert is_offered(tool)
     assert is_offered(tool, "edit")
@@ -157,8 +156,7 @@ def test_it_is_offered_unless_patches_write_whole_files_too() -> None:
     assert list(tool.spec.parameters["properties"]) == ["path", "content"]
 
 
-@pytest.mark.requirement("tool:write_to_file:native")
-@pytest.mark.requirement("tool:write_to_file:xml")
+@pytest.mark.contract("tool:write_to_file:native", "tool:write_to_file:xml")
 def test_a_call_in_xml_keeps_its_indentation_and_its_older_names() -> None:
     for name in ("content", "file_text"):
         params = parsed(
@@ -168,14 +166,13 @@ def test_a_call_in_xml_keeps_its_indentation_and_its_older_names() -> None:
         assert params == tool.parse({"path": "a.py", name: "  x\n"})
 
 
-@pytest.mark.requirement("tool:write_to_file:native")
-@pytest.mark.requirement("tool:write_to_file:xml")
+@pytest.mark.contract("tool:write_to_file:native", "tool:write_to_file:xml")
 def test_content_may_be_empty_or_given_as_an_object() -> None:
     assert tool.parse({"path": "a", "content": ""}).content == ""
     assert tool.parse({"path": "a.json", "content": {"a": 1}}).content == '{\n  "a": 1\n}'
 
 
-@pytest.mark.requirement("tool:write_to_file:failure:missing")
+@pytest.mark.contract("tool:write_to_file:failure:missing")
 @pytest.mark.parametrize(
     ("arguments", "parameter"),
     [
@@ -193,7 +190,7 @@ def test_a_missing_parameter_is_named(arguments: dict[str, Any], parameter: str)
 # Before it runs
 
 
-@pytest.mark.requirement("tool:write_to_file:approval")
+@pytest.mark.contract("tool:write_to_file:approval")
 async def test_the_row_of_a_new_file_has_a_patch_against_nothing(
     ctx: ToolContext, work: Path
 ) -> None:
@@ -212,7 +209,7 @@ async def test_the_row_of_a_new_file_has_a_patch_against_nothing(
     assert not (work / "new").exists()
 
 
-@pytest.mark.requirement("tool:write_to_file:approval")
+@pytest.mark.contract("tool:write_to_file:approval")
 async def test_the_row_of_a_change_has_its_hunks(ctx: ToolContext, work: Path) -> None:
     (work / "AGENTS.md").write_text("a\nb\nc\n")
     prepared = await prepare(ctx, "AGENTS.md", "a\nB\nc\n")
@@ -231,8 +228,7 @@ async def test_a_row_can_be_sent_whatever_bytes_the_file_has(ctx: ToolContext, w
         assert b"+text" in msgspec.json.encode(prepared.row)
 
 
-@pytest.mark.requirement("tool:write_to_file:failure:hidden")
-@pytest.mark.requirement("tool:write_to_file:failure:folder")
+@pytest.mark.contract("tool:write_to_file:failure:hidden", "tool:write_to_file:failure:folder")
 async def test_hidden_files_and_directories_are_refused(ctx: ToolContext, work: Path) -> None:
     (work / ".rooignore").write_text("secret\n")
     (work / "folder").mkdir()
@@ -242,13 +238,13 @@ async def test_hidden_files_and_directories_are_refused(ctx: ToolContext, work: 
         await prepare(ctx, "folder", "x")
 
 
-@pytest.mark.requirement("tool:write_to_file:failure:unwritable")
+@pytest.mark.contract("tool:write_to_file:failure:unwritable")
 async def test_content_that_cannot_be_written_is_refused(ctx: ToolContext) -> None:
     with pytest.raises(ToolError, match="surrogate"):
         await prepare(ctx, "a.txt", "ok \ud800")
 
 
-@pytest.mark.requirement("tool:write_to_file:failure:changed-meanwhile")
+@pytest.mark.contract("tool:write_to_file:failure:changed-meanwhile")
 @pytest.mark.parametrize("now", [b"changed meanwhile", b"OLD\n", None])
 async def test_a_file_that_changed_meanwhile_is_not_overwritten(
     ctx: ToolContext, work: Path, now: bytes | None
@@ -299,7 +295,7 @@ async def test_a_file_keeps_its_line_ends_and_its_mark(
     assert (work / "a.txt").read_bytes() == after
 
 
-@pytest.mark.requirement("tool:write_to_file:success:cleaning")
+@pytest.mark.contract("tool:write_to_file:success:cleaning")
 @pytest.mark.parametrize(
     ("path", "content", "written"),
     [

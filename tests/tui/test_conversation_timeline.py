@@ -140,7 +140,7 @@ async def test_rows_and_events_are_drawn_the_same(
     assert ("    … 15 more lines (Ctrl+O)" in drawn) is not whole
 
 
-@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.contract("calls:in-reasoning")
 async def test_text_and_calls_that_turn_out_to_be_reasoning_are_drawn_as_thinking(
     engine_harness: EngineHarness,
 ) -> None:

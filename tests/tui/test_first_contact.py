@@ -87,7 +87,7 @@ def read_profiles(joey: Joey) -> Any:
 
 
 @needs_tmux
-@pytest.mark.requirement("front:screen:key-checked")
+@pytest.mark.contract("screen:keys")
 async def test_a_key_is_checked_before_it_is_kept(joey: Joey) -> None:
     async with gateway("good-key") as service, terminal(joey) as shown:
         await shown.until("There are three ways to continue:", "joey demo", "Where is your model?")
@@ -184,7 +184,7 @@ def move_service(monkeypatch: pytest.MonkeyPatch, name: str, url: str) -> None:
     monkeypatch.setitem(catalog._SPECS_BY_NAME, name, spec)
 
 
-@pytest.mark.requirement("front:screen:key-checked")
+@pytest.mark.contract("screen:keys")
 async def test_a_key_in_a_variable_is_one_key_press_away(
     joey: Joey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +200,7 @@ async def test_a_key_in_a_variable_is_one_key_press_away(
     assert read_profiles(joey) == {"profiles": {"default": kept}, "active": "default"}
 
 
-@pytest.mark.requirement("front:screen:key-checked")
+@pytest.mark.contract("screen:keys")
 async def test_where_the_key_in_a_variable_is_refused_another_is_asked_for(
     joey: Joey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +235,7 @@ async def test_a_server_that_is_not_running_is_found_once_it_is_started(joey: Jo
 
 
 @needs_tmux
-@pytest.mark.requirement("front:screen:key-replaced")
+@pytest.mark.contract("screen:keys")
 @pytest.mark.parametrize("source", ["profile", "variable"])
 async def test_a_refused_key_is_replaced_in_place(joey: Joey, source: str) -> None:
     async with gateway("good-key") as service:
@@ -269,7 +269,7 @@ async def test_a_refused_key_is_replaced_in_place(joey: Joey, source: str) -> No
     assert "Workspace Directory" in json.dumps(last)
 
 
-@pytest.mark.requirement("front:screen:model-after-failure")
+@pytest.mark.contract("screen:keys")
 async def test_after_a_failed_request_another_model_or_provider_goes_on(joey: Joey) -> None:
     async with gateway("good-key") as service, gateway("other-key") as other:
         env = {"OPENAI_API_KEY": "old-key", "OPENAI_BASE_URL": service.url}
@@ -339,7 +339,7 @@ def move_server(monkeypatch: pytest.MonkeyPatch, kind: str, url: str) -> None:
     monkeypatch.setattr(models, "LOCAL_PROVIDERS", tuple(moved))
 
 
-@pytest.mark.requirement("local:first-contact")
+@pytest.mark.contract("local:first-contact")
 async def test_ollama_with_a_small_window_works_with_one_key(
     joey: Joey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,7 +355,7 @@ async def test_ollama_with_a_small_window_works_with_one_key(
     assert chat["options"]["num_ctx"] == 32768
 
 
-@pytest.mark.requirement("local:first-contact")
+@pytest.mark.contract("local:first-contact")
 @pytest.mark.parametrize("kind", ADVICE)
 async def test_a_small_window_is_reported_with_what_to_change_and_asked_again(
     joey: Joey, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -375,7 +375,7 @@ async def test_a_small_window_is_reported_with_what_to_change_and_asked_again(
             await shown.until("All done.")
 
 
-@pytest.mark.requirement("local:first-contact")
+@pytest.mark.contract("local:first-contact")
 async def test_the_first_advice_names_the_profile_that_was_just_made(
     joey: Joey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,7 +388,7 @@ async def test_the_first_advice_names_the_profile_that_was_just_made(
             await shown.until("run `joey profiles set default contextWindow 32768`")
 
 
-@pytest.mark.requirement("local:first-contact")
+@pytest.mark.contract("local:first-contact")
 async def test_ollama_that_is_started_after_the_first_request_gets_a_large_window(
     joey: Joey,
 ) -> None:
@@ -405,7 +405,7 @@ async def test_ollama_that_is_started_after_the_first_request_gets_a_large_windo
             assert server.chats[0]["options"]["num_ctx"] == 32768
 
 
-@pytest.mark.requirement("local:first-contact")
+@pytest.mark.contract("local:first-contact")
 async def test_a_small_window_is_seen_when_the_server_is_started_late(joey: Joey) -> None:
     async with local_model_server({}) as server:
         pass
@@ -428,7 +428,7 @@ def list_unloaded() -> dict[str, Any]:
     return pages
 
 
-@pytest.mark.requirement("local:first-contact")
+@pytest.mark.contract("local:first-contact")
 @pytest.mark.parametrize("said", [OVERFLOWS["lmstudio"], N_KEEP])
 async def test_lm_studio_that_loads_a_model_with_a_small_window(
     joey: Joey, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any]
@@ -450,7 +450,7 @@ async def test_lm_studio_that_loads_a_model_with_a_small_window(
             assert len(server.chats) == 1
 
 
-@pytest.mark.requirement("front:screen:key-replaced")
+@pytest.mark.contract("screen:keys")
 async def test_the_key_of_a_subtask_is_replaced_in_place(joey: Joey) -> None:
     joey.settings(sandbox="off", autoApprovalEnabled=True, alwaysAllowSubtasks=True)
     delegate = call("new_task", {"mode": "code", "message": "a part of it"})

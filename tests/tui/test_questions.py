@@ -155,7 +155,7 @@ def test_every_kind_of_question_can_be_answered_or_typed_over(kind: AskKind) -> 
         assert answers
 
 
-@pytest.mark.requirement("front:screen:type-ahead")
+@pytest.mark.contract("screen:type-ahead")
 @settings(max_examples=15)
 @given(st.text("1234yna ,.x", min_size=1, max_size=12))
 async def test_keys_that_come_with_the_question_are_text(typed: str) -> None:
@@ -195,7 +195,7 @@ async def test_a_question_that_was_seen_is_answered_by_a_key(
             assert app.composer.is_empty
 
 
-@pytest.mark.requirement("front:screen:mouse")
+@pytest.mark.contract("screen:type-ahead")
 @pytest.mark.parametrize("ask", [COMMAND, RESULT])
 async def test_a_click_answers_only_a_question_that_was_seen(
     monkeypatch: pytest.MonkeyPatch, ask: AskOpened

@@ -17,7 +17,7 @@ from tests.harness.tui.turns import done, running, writing
 
 
 @needs_tmux
-@pytest.mark.requirement("front:screen")
+@pytest.mark.contract("screen:task")
 @pytest.mark.smoke
 async def test_a_whole_task_from_the_first_word_to_the_last_line(joey: Joey) -> None:
     gate = asyncio.Event()
@@ -117,7 +117,7 @@ async def test_queued_messages_reach_the_model_with_its_next_step(joey: Joey) ->
         assert "mind the tests" in json.dumps(server.requests[-1].body["messages"])
 
 
-@pytest.mark.requirement("front:screen:cancel")
+@pytest.mark.contract("screen:task")
 async def test_escape_stops_the_turn_and_the_next_message_goes_on_with_it(joey: Joey) -> None:
     turns = [Turn(say("I begin"), pause(asyncio.Event())), done("So it is.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
@@ -179,7 +179,7 @@ async def test_a_command_goes_on_in_the_background(joey: Joey) -> None:
 
 
 @needs_tmux
-@pytest.mark.requirement("front:screen:ends")
+@pytest.mark.contract("screen:task")
 async def test_the_last_lines_name_a_command_that_is_ended_with_joey(joey: Joey) -> None:
     turns = [running("echo begun; sleep 1000"), done("It runs.")]
     async with ModelServer(turns) as server, terminal(joey, *reach(server.url), "run") as shown:

@@ -21,7 +21,7 @@ from tests.harness.tui.turns import done, running, writing
 pytestmark = needs_tmux
 
 
-@pytest.mark.requirement("front:screen:sizes")
+@pytest.mark.contract("screen:sizes")
 async def test_the_screen_follows_the_size_of_its_window(joey: Joey) -> None:
     text = " ".join(f"word{number}" for number in range(60))
     turns = [Turn(say(text), *writing("new.txt", "hello\n").steps), done()]
@@ -52,7 +52,7 @@ async def test_a_narrow_status_line_keeps_what_matters(joey: Joey) -> None:
         await shown.until("code · scripted")
 
 
-@pytest.mark.requirement("front:screen:colours")
+@pytest.mark.contract("screen:sizes")
 async def test_no_colour_where_none_is_wanted(joey: Joey) -> None:
     async with (
         ModelServer([writing("new.txt", "hello\n")]) as server,
@@ -66,7 +66,7 @@ async def test_no_colour_where_none_is_wanted(joey: Joey) -> None:
     assert not colours
 
 
-@pytest.mark.requirement("front:screen:ends")
+@pytest.mark.contract("screen:task")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 async def test_a_signal_stops_the_task_and_restores_the_terminal(
     joey: Joey, number: signal.Signals, code: int
@@ -83,7 +83,7 @@ async def test_a_signal_stops_the_task_and_restores_the_terminal(
         assert "interrupted" in listed.out
 
 
-@pytest.mark.requirement("front:screen:ends")
+@pytest.mark.contract("screen:task")
 async def test_a_second_signal_ends_joey_at_once_and_restores_the_terminal(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     cooked = "; code=$?; stty -a | grep -q ' icanon.* echo ' && echo cooked; (exit $code)"
@@ -104,7 +104,7 @@ async def test_a_second_signal_ends_joey_at_once_and_restores_the_terminal(joey:
         assert "interrupted" in listed.out
 
 
-@pytest.mark.requirement("front:screen:ends")
+@pytest.mark.contract("screen:task")
 async def test_a_window_that_is_closed_takes_joey_along(joey: Joey) -> None:
     turn = Turn(say("I begin"), pause(asyncio.Event()))
     async with ModelServer([turn]) as server:
@@ -128,7 +128,7 @@ async def _gone(pid: int) -> None:
             await asyncio.sleep(0.05)
 
 
-@pytest.mark.requirement("front:screen:plain")
+@pytest.mark.contract("screen:plain")
 @pytest.mark.parametrize("way", ["--plain", "JOEY_PLAIN", "TERM", "ASCII", "2>/dev/null"])
 async def test_a_terminal_that_wants_lines_gets_lines(joey: Joey, way: str) -> None:
     env = {
@@ -204,7 +204,7 @@ async def test_a_suspended_screen_comes_back(joey: Joey) -> None:
         await shown.until("Describe a task.", "code · scripted")
 
 
-@pytest.mark.requirement("front:screen:ends")
+@pytest.mark.contract("screen:task")
 @pytest.mark.parametrize(
     ("turn", "question"), [(done(), "Task completed"), (writing("new.txt", "x"), "Create new.txt?")]
 )
@@ -221,7 +221,7 @@ async def test_ctrl_d_leaves_at_a_question_and_answers_nothing(
     assert not (joey.workspace / "new.txt").exists()
 
 
-@pytest.mark.requirement("front:screen:sizes")
+@pytest.mark.contract("screen:sizes")
 async def test_a_plan_makes_room_for_a_question_where_there_is_little(joey: Joey) -> None:
     plan = "\n".join(f"[{'-' if n == 0 else ' '}] step {n}" for n in range(6))
     turns = [Turn(say("A plan."), call("update_todo_list", {"todos": plan})), running("make it")]

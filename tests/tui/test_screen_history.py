@@ -14,7 +14,7 @@ from tests.harness.tui.tmux import needs_tmux, terminal
 from tests.harness.tui.turns import done, writing
 
 
-@pytest.mark.requirement("front:screen:rewind")
+@pytest.mark.contract("screen:task")
 async def test_a_rewind_shows_what_changes_and_brings_message_and_files_back(joey: Joey) -> None:
     turns = [done("First."), writing("new.txt", "hello\n"), done("Second."), done("Third.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:
@@ -42,7 +42,7 @@ async def test_a_rewind_shows_what_changes_and_brings_message_and_files_back(joe
         assert (joey.workspace / "new.txt").exists()
 
 
-@pytest.mark.requirement("front:screen:rewind")
+@pytest.mark.contract("screen:task")
 async def test_a_rewind_to_the_first_message_brings_it_and_the_files_back(joey: Joey) -> None:
     turns = [writing("new.txt", "hello\n"), done("First."), done("Second.")]
     async with ModelServer(turns) as server:
@@ -79,7 +79,7 @@ async def test_a_rewind_to_the_first_message_brings_it_and_the_files_back(joey: 
     assert len(joey.tasks) == 1
 
 
-@pytest.mark.requirement("front:screen:rewind")
+@pytest.mark.contract("screen:task")
 async def test_files_that_joey_did_not_write_go_only_after_a_second_yes(joey: Joey) -> None:
     own, new = joey.workspace / "own.txt", joey.workspace / "new.txt"
     turns = [done("First."), writing("new.txt", "hello\n"), done("Second.")]
@@ -121,7 +121,7 @@ async def test_files_that_joey_did_not_write_go_only_after_a_second_yes(joey: Jo
 
 
 @needs_tmux
-@pytest.mark.requirement("front:screen:resume")
+@pytest.mark.contract("screen:task")
 async def test_an_earlier_task_is_found_and_gone_on_with(joey: Joey) -> None:
     async with ModelServer([done("It is blue."), done("It is red."), done("Darker.")]) as server:
         for prompt in ("paint the boat", "paint the house"):
@@ -202,7 +202,7 @@ async def test_the_model_of_a_task_is_changed_while_it_rests(joey: Joey) -> None
         assert [request.body["model"] for request in server.requests] == ["scripted", "another-one"]
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_edits_that_were_accepted_stay_so_with_another_model(joey: Joey) -> None:
     turns = [writing("a.txt", "x"), done("First."), writing("b.txt", "x"), done("Second.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "begin") as shown:

@@ -61,7 +61,7 @@ async def first_answer(shown: Screen) -> tuple[int, int]:
 
 
 @any_gesture
-@pytest.mark.requirement("front:screen:mouse")
+@pytest.mark.contract("screen:type-ahead")
 async def test_typing_goes_on_after_a_gesture(joey: Joey, gesture: Gesture) -> None:
     async with ModelServer([done("First."), done("Second.")]) as server:
         async with screen(joey, *reach(server.url), size=SIZE) as shown:
@@ -81,7 +81,7 @@ async def test_typing_goes_on_after_a_gesture(joey: Joey, gesture: Gesture) -> N
 
 
 @any_gesture
-@pytest.mark.requirement("front:screen:mouse")
+@pytest.mark.contract("screen:type-ahead")
 async def test_an_approval_is_answered_by_key_after_a_gesture(joey: Joey, gesture: Gesture) -> None:
     keys = ("y", "1", "Enter")
     turns = [*(writing(f"{key}.txt", "x") for key in keys), done()]

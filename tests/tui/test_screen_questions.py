@@ -22,7 +22,7 @@ def asking() -> Turn:
     return Turn(say("Hm."), call("ask_followup_question", question))
 
 
-@pytest.mark.requirement("front:approvals")
+@pytest.mark.contract("screen:task")
 async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(joey: Joey) -> None:
     async with ModelServer([writing("new.txt", "x"), done()]) as server:
         async with screen(joey, *reach(server.url), "do it") as shown:
@@ -37,7 +37,7 @@ async def test_a_message_instead_of_yes_goes_to_the_model_and_nothing_happens(jo
     assert not (joey.workspace / "new.txt").exists()
 
 
-@pytest.mark.requirement("front:approvals")
+@pytest.mark.contract("screen:task")
 @pytest.mark.parametrize("key", ["n", "Escape"])
 async def test_no_stops_and_waits_for_a_message(joey: Joey, key: str) -> None:
     turns = [writing("new.txt", "x"), done()]
@@ -85,7 +85,7 @@ async def test_always_shows_its_rule_and_keeps_it(joey: Joey) -> None:
     assert kept == {"directories": {}}
 
 
-@pytest.mark.requirement("always:edits")
+@pytest.mark.contract("permissions:always")
 async def test_the_edits_of_a_task_are_accepted_with_one_answer(joey: Joey) -> None:
     turns = [writing("a.txt", "x"), writing("b.txt", "x"), done(), writing("c.txt", "x")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:
@@ -139,7 +139,7 @@ async def test_arrows_and_enter_choose(joey: Joey) -> None:
     assert (joey.workspace / "new.txt").exists()
 
 
-@pytest.mark.requirement("front:screen:type-ahead")
+@pytest.mark.contract("screen:type-ahead")
 async def test_what_is_being_typed_never_answers_a_question_that_appears(joey: Joey) -> None:
     gate = asyncio.Event()
     turn = Turn(say("I think"), pause(gate), *writing("new.txt", "x").steps)
@@ -331,7 +331,7 @@ async def test_esc_esc_goes_back_also_from_a_result(joey: Joey) -> None:
         await shown.until("nothing was changed")
 
 
-@pytest.mark.requirement("engine:loop:plain-answer")
+@pytest.mark.contract("loop:plain-reply")
 async def test_the_answer_to_a_plain_answer_is_the_next_message(joey: Joey) -> None:
     turns = [Turn(say("It is the linker.", chunk=4)), done("Installed.")]
     flags = ("--mode", "ask")
@@ -345,7 +345,7 @@ async def test_the_answer_to_a_plain_answer_is_the_next_message(joey: Joey) -> N
         assert "then install it" in json.dumps(server.requests[1].body["messages"][-1])
 
 
-@pytest.mark.requirement("permissions:yes-boundary")
+@pytest.mark.contract("permissions:yes")
 async def test_beyond_the_boundary_the_user_is_asked_in_spite_of_yes(joey: Joey) -> None:
     home, library = joey.home.parent, joey.home.parent / "library"
     library.mkdir()
@@ -371,7 +371,7 @@ async def test_beyond_the_boundary_the_user_is_asked_in_spite_of_yes(joey: Joey)
     assert not (joey.workspace / ".roo").exists()
 
 
-@pytest.mark.requirement("always:scope")
+@pytest.mark.contract("permissions:always")
 async def test_a_key_accepts_edits_for_the_session_and_a_question_everything(joey: Joey) -> None:
     turns = [writing("a.txt", "x"), writing("b.txt", "x"), done(), running("touch c"), done("Bye.")]
     async with ModelServer(turns) as server, screen(joey, *reach(server.url), "do it") as shown:

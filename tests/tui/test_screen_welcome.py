@@ -16,7 +16,7 @@ KEY = "sk-never-shown-123456"
 
 
 @needs_tmux
-@pytest.mark.requirement("front:screen:first-run")
+@pytest.mark.contract("local:first-contact")
 async def test_a_provider_a_key_and_a_model_and_the_screen_goes_on(joey: Joey) -> None:
     async with terminal(joey) as shown:
         await shown.until("Welcome to joey.", "Where is your model?", "anthropic", "openai")

@@ -111,7 +111,7 @@ async def test_a_diff_shows_no_bytes_and_no_endless_texts(
     assert (diffs["z/000"].text_after, diffs["z/299"].text_after) == ("z0", None)
 
 
-@pytest.mark.requirement("checkpoints:coverage")
+@pytest.mark.contract("checkpoints:exact")
 @pytest.mark.parametrize("in_git", [True, False])
 async def test_what_git_does_not_ignore_is_kept(
     root: Path, checkpoints: TaskCheckpoints, in_git: bool
@@ -162,7 +162,7 @@ async def test_a_file_that_was_put_on_the_ignore_list_is_not_deleted(
     assert not (root / ".gitignore").exists()
 
 
-@pytest.mark.requirement("checkpoints:left-out")
+@pytest.mark.contract("checkpoints:exact")
 async def test_a_large_file_is_neither_kept_nor_touched(
     root: Path, checkpoints: TaskCheckpoints
 ) -> None:
@@ -183,7 +183,7 @@ async def test_a_large_file_is_neither_kept_nor_touched(
     assert shadow < 1_000_000
 
 
-@pytest.mark.requirement("checkpoints:nested")
+@pytest.mark.contract("checkpoints:exact")
 async def test_repositories_inside_are_kept_like_everything_else(
     root: Path, checkpoints: TaskCheckpoints
 ) -> None:
@@ -210,7 +210,7 @@ async def test_repositories_inside_are_kept_like_everything_else(
     assert metadata(root) == theirs
 
 
-@pytest.mark.requirement("checkpoints:nested")
+@pytest.mark.contract("checkpoints:exact")
 async def test_a_repository_in_the_place_of_a_file_is_kept_at_once(root: Path, home: Path) -> None:
     (root / "vendor").write_text("fetched later\n")
     async with checkpoints_of(root, home) as checkpoints:
@@ -227,7 +227,7 @@ async def test_a_repository_in_the_place_of_a_file_is_kept_at_once(root: Path, h
         assert snapshot(root) == was
 
 
-@pytest.mark.requirement("checkpoints:nested")
+@pytest.mark.contract("checkpoints:exact")
 async def test_a_part_of_a_repository_follows_its_ignore_lists(root: Path, home: Path) -> None:
     top = "*.tmp\n/packages/*/dist/\n/dist/\nother/gen/\n**/cache/\n!keep.tmp\n"
     write(root, ".gitignore", top)
@@ -269,7 +269,7 @@ async def test_a_worktree_has_checkpoints_too(root: Path, home: Path) -> None:
     assert git(tree, "status", "--porcelain") == ""
 
 
-@pytest.mark.requirement("checkpoints:untouched")
+@pytest.mark.contract("checkpoints:untouched")
 async def test_the_users_git_runs_and_configures_nothing(
     root: Path, checkpoints: TaskCheckpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,7 +309,7 @@ async def test_the_users_git_runs_and_configures_nothing(
     assert not trace.exists()
 
 
-@pytest.mark.requirement("checkpoints:inside")
+@pytest.mark.contract("checkpoints:untouched")
 async def test_nothing_is_written_through_a_link(
     root: Path, checkpoints: TaskCheckpoints, tmp_path: Path
 ) -> None:
@@ -327,7 +327,7 @@ async def test_nothing_is_written_through_a_link(
     assert (outside / "a.txt").read_text() == "theirs"
 
 
-@pytest.mark.requirement("checkpoints:inside")
+@pytest.mark.contract("checkpoints:untouched")
 async def test_a_link_in_the_way_that_git_ignores_stops_a_file_and_not_the_others(
     root: Path, checkpoints: TaskCheckpoints, tmp_path: Path
 ) -> None:
@@ -345,7 +345,7 @@ async def test_a_link_in_the_way_that_git_ignores_stops_a_file_and_not_the_other
     assert not (tmp_path / "a.txt").exists()
 
 
-@pytest.mark.requirement("checkpoints:inside")
+@pytest.mark.contract("checkpoints:untouched")
 async def test_a_directory_that_turns_into_a_link_meanwhile_leads_nowhere(
     root: Path, checkpoints: TaskCheckpoints, tmp_path: Path
 ) -> None:
@@ -420,7 +420,7 @@ async def test_pipes_are_left_alone(root: Path, checkpoints: TaskCheckpoints) ->
     assert read_file_state(root / "a")[0] == read_file_state(root / "b")[0] == "other"
 
 
-@pytest.mark.requirement("checkpoints:refused")
+@pytest.mark.contract("checkpoints:exact")
 @pytest.mark.parametrize("name", ["", "Desktop", "Documents", "Downloads"])
 async def test_the_home_of_many_things_is_refused(home: Path, name: str) -> None:
     directory = Path(os.environ["HOME"]) / name
@@ -432,7 +432,7 @@ async def test_the_home_of_many_things_is_refused(home: Path, name: str) -> None
     assert not is_there(home)
 
 
-@pytest.mark.requirement("checkpoints:refused")
+@pytest.mark.contract("checkpoints:exact")
 async def test_without_git_it_says_so(
     checkpoints: TaskCheckpoints, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -466,7 +466,7 @@ async def test_joeys_own_directory_is_not_kept(root: Path) -> None:
         assert await checkpoints.save("t") == first
 
 
-@pytest.mark.requirement("checkpoints:private")
+@pytest.mark.contract("checkpoints:untouched")
 async def test_directories_and_files_are_private(
     root: Path, home: Path, checkpoints: TaskCheckpoints
 ) -> None:

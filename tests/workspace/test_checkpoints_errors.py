@@ -71,7 +71,7 @@ async def killed(root: Path, home: Path, what: str, checkpoint: str, after: floa
     await process.wait()
 
 
-@pytest.mark.requirement("checkpoints:killed")
+@pytest.mark.contract("checkpoints:killed")
 async def test_a_killed_save_leaves_a_usable_shadow(root: Path, home: Path) -> None:
     chance = Random(5)
     for number in range(5):
@@ -85,7 +85,7 @@ async def test_a_killed_save_leaves_a_usable_shadow(root: Path, home: Path) -> N
             assert snapshot(root) == was
 
 
-@pytest.mark.requirement("checkpoints:killed")
+@pytest.mark.contract("checkpoints:killed")
 async def test_a_killed_restore_can_be_done_again(root: Path, home: Path) -> None:
     chance = Random(6)
     fill(root, "before")
@@ -100,7 +100,7 @@ async def test_a_killed_restore_can_be_done_again(root: Path, home: Path) -> Non
             assert snapshot(root) == was
 
 
-@pytest.mark.requirement("checkpoints:killed")
+@pytest.mark.contract("checkpoints:killed")
 async def test_what_a_killed_restore_was_writing_is_removed(root: Path, home: Path) -> None:
     fill(root, "before")
     async with checkpoints_of(root, home) as checkpoints:
@@ -226,7 +226,7 @@ def command_of(process: psutil.Process) -> list[str]:
         return []
 
 
-@pytest.mark.requirement("checkpoints:damaged")
+@pytest.mark.contract("checkpoints:killed")
 @pytest.mark.parametrize("size", [0, 20, 200])
 async def test_a_truncated_index_is_made_anew(
     root: Path, home: Path, size: int, caplog: pytest.LogCaptureFixture
@@ -243,7 +243,7 @@ async def test_a_truncated_index_is_made_anew(
     assert size == 0 or "made anew" in caplog.text
 
 
-@pytest.mark.requirement("checkpoints:damaged")
+@pytest.mark.contract("checkpoints:killed")
 async def test_lost_objects_break_what_they_were_of_and_nothing_else(
     root: Path, home: Path
 ) -> None:
@@ -264,7 +264,7 @@ async def test_lost_objects_break_what_they_were_of_and_nothing_else(
         assert (root / "a.txt").read_text() == "after"
 
 
-@pytest.mark.requirement("checkpoints:damaged")
+@pytest.mark.contract("checkpoints:killed")
 @pytest.mark.parametrize("name", ["HEAD", "config", "objects"])
 async def test_a_shadow_that_is_no_repository_any_more_is_put_aside(
     root: Path, home: Path, name: str, caplog: pytest.LogCaptureFixture

@@ -49,7 +49,7 @@ STEPS = st.one_of(
 )
 
 
-@pytest.mark.requirement("checkpoints:exact", "checkpoints:untouched")
+@pytest.mark.contract("checkpoints:exact", "checkpoints:untouched")
 @given(
     rounds=st.lists(st.lists(STEPS, max_size=6), min_size=1, max_size=5),
     chosen=st.lists(st.integers(0, 4), min_size=1, max_size=4),

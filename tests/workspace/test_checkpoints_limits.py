@@ -34,7 +34,7 @@ def make_older(home: Path, days: float) -> None:
         ref.rename(ref.with_name(f"{int(ref.name) - int(days * DAY * 1e9):020}"))
 
 
-@pytest.mark.requirement("checkpoints:limits")
+@pytest.mark.contract("checkpoints:killed")
 async def test_old_checkpoints_go(root: Path, home: Path) -> None:
     async with checkpoints_of(root, home, max_age_days=30) as checkpoints:
         fill(root, 1)
@@ -53,7 +53,7 @@ async def test_old_checkpoints_go(root: Path, home: Path) -> None:
         assert await checkpoints.list_changes(young) == []
 
 
-@pytest.mark.requirement("checkpoints:limits")
+@pytest.mark.contract("checkpoints:killed")
 async def test_too_many_checkpoints_go_the_oldest_first(root: Path, home: Path) -> None:
     async with checkpoints_of(root, home, max_megabytes=3) as checkpoints:
         saved = []
@@ -70,7 +70,7 @@ async def test_too_many_checkpoints_go_the_oldest_first(root: Path, home: Path) 
             assert await checkpoints.list_changes(checkpoint) == []
 
 
-@pytest.mark.requirement("checkpoints:refused")
+@pytest.mark.contract("checkpoints:exact")
 async def test_more_files_than_there_is_room_for_are_refused(root: Path, home: Path) -> None:
     async with checkpoints_of(root, home, max_megabytes=0.4) as checkpoints:
         fill(root, 1)
@@ -93,7 +93,7 @@ async def test_the_last_checkpoint_stays_however_small_the_limit(root: Path, hom
         assert await checkpoints.save("t") == last
 
 
-@pytest.mark.requirement("checkpoints:forget")
+@pytest.mark.contract("checkpoints:exact")
 async def test_a_forgotten_task_leaves_nothing_behind(root: Path, home: Path) -> None:
     async with checkpoints_of(root, home) as checkpoints:
         fill(root, 1)
@@ -119,7 +119,7 @@ async def test_forgetting_where_nothing_was_kept_makes_nothing(root: Path, home:
     assert not is_there(home)
 
 
-@pytest.mark.requirement("checkpoints:limits")
+@pytest.mark.contract("checkpoints:killed")
 async def test_workspaces_without_a_young_checkpoint_are_forgotten(
     root: Path, home: Path, tmp_path: Path
 ) -> None:

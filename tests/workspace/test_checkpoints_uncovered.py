@@ -8,7 +8,7 @@ import pytest
 
 from tests.harness.workspace.checkpoint_workspace import checkpoints_of, git
 
-pytestmark = pytest.mark.requirement("rewind:files")
+pytestmark = pytest.mark.contract("rewind:files")
 
 
 async def test_what_is_not_kept_is_reported_with_the_reason(root: Path, home: Path) -> None:

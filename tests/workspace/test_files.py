@@ -42,7 +42,7 @@ def test_a_path_inside_is_shown_relative_to_the_workspace(root: Path) -> None:
     assert files.resolve("").path == root
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize(
     "given", ["../work-secret/key", "src/../../work-secret/key", "/etc/passwd"]
 )
@@ -52,12 +52,12 @@ def test_a_path_that_leads_out_is_outside(root: Path, given: str) -> None:
     assert Path(place.display_path).is_absolute()
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 def test_a_sibling_whose_name_begins_like_the_workspace_is_outside(root: Path) -> None:
     assert not LocalFiles(root).resolve(f"{root}-secret/key").is_inside
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 def test_links_are_followed_before_anything_is_decided(root: Path) -> None:
     (root / "notes").symlink_to("../work-secret/key")
     (root / "folder").symlink_to("../work-secret")
@@ -69,7 +69,7 @@ def test_links_are_followed_before_anything_is_decided(root: Path) -> None:
     assert files.resolve("inner/new.py").display_path == "src/new.py"
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 def test_a_link_to_nothing_is_judged_by_where_it_leads(root: Path) -> None:
     (root / "dangling").symlink_to("../elsewhere")
     assert not LocalFiles(root).resolve("dangling").is_inside
@@ -168,7 +168,7 @@ async def test_a_device_is_not_read(root: Path) -> None:
         await files.read(files.resolve("/dev/zero"), 10)
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 async def test_a_link_that_appears_after_the_decision_is_not_followed(root: Path) -> None:
     files = LocalFiles(root)
     file, directory = files.resolve("src/a.py"), files.resolve("deep/b.py")
@@ -253,7 +253,7 @@ async def test_a_file_is_deleted_and_its_directory_stays(root: Path) -> None:
     assert names_in(root / "src") == []
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 async def test_a_directory_that_became_a_link_leads_to_no_deletion(root: Path) -> None:
     (root / "deep").mkdir()
     (root / "deep" / "key").touch()

@@ -215,7 +215,7 @@ def test_who_has_read_the_rules_goes_by_them_whatever_another_thread_has_seen(
     assert rules.is_file_or_directory_hidden("secret", tmp_path / "secret")
 
 
-@pytest.mark.requirement("permissions:paths:protected")
+@pytest.mark.contract("permissions:protected")
 @pytest.mark.parametrize(
     "path",
     [
@@ -240,7 +240,7 @@ def test_files_that_configure_the_agent_or_its_host_are_protected(
     assert LocalFiles(tmp_path).resolve(path).is_protected
 
 
-@pytest.mark.requirement("permissions:paths:protected")
+@pytest.mark.contract("permissions:protected")
 @pytest.mark.parametrize(
     "path",
     [
@@ -285,7 +285,7 @@ def test_protection_sees_through_links_and_reaches_outside(tmp_path: Path) -> No
     assert not files.resolve("../notes").is_protected
 
 
-@pytest.mark.requirement("permissions:paths:protected")
+@pytest.mark.contract("permissions:protected")
 def test_where_a_protected_name_leads_is_protected_too(tmp_path: Path) -> None:
     for directory in (
         "settings/roo",

@@ -21,7 +21,7 @@ def write(root: Path, *paths: str) -> None:
         (root / path).write_text("x\n")
 
 
-@pytest.mark.requirement("index:ignored")
+@pytest.mark.contract("index:hidden")
 def test_all_files_are_listed_but_those_that_are_hidden_ignored_or_made_by_others(
     tmp_path: Path,
 ) -> None:
@@ -72,7 +72,7 @@ def test_a_home_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n
         list_indexable_files(LocalFiles(tmp_path / "home"))
 
 
-@pytest.mark.requirement("index:hostile-ignore-files")
+@pytest.mark.contract("index:hidden")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can limit another process")
 @pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rooignore"])
 def test_ignore_rules_without_end_take_no_memory_without_end(
@@ -85,7 +85,7 @@ def test_ignore_rules_without_end_take_no_memory_without_end(
         list_indexable_files(LocalFiles(tmp_path))
 
 
-@pytest.mark.requirement("index:hostile-ignore-files")
+@pytest.mark.contract("index:hidden")
 def test_ignore_rules_that_nobody_writes_are_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from joey.ports.workspace import Listing
 from joey.workspace.files import LocalFiles
 from joey.workspace.search import LocalSearch
 
-pytestmark = pytest.mark.requirement("tool:list_files:success")
+pytestmark = pytest.mark.contract("tool:list_files:success")
 
 
 def make(root: Path, *names: str) -> None:

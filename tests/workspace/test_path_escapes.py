@@ -163,7 +163,7 @@ def ways_out(harness: EscapeHarness) -> Iterator[str]:
     yield f"/..{secret}"
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize("name", [*READERS, *WRITERS])
 async def test_no_way_out_is_taken_unasked(harness: EscapeHarness, name: str) -> None:
     make, arguments = (READERS | WRITERS)[name]
@@ -190,7 +190,7 @@ async def test_a_path_inside_is_taken_unasked(harness: EscapeHarness, name: str)
     assert (await attempt(make(), arguments(target), harness.context)).startswith("ran: ")
 
 
-@pytest.mark.requirement("permissions:paths:special")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize("name", [*READERS, *WRITERS])
 async def test_special_files_are_refused_and_never_waited_for(
     harness: EscapeHarness, name: str
@@ -207,7 +207,7 @@ async def test_special_files_are_refused_and_never_waited_for(
     assert {path: data for path, data in state_of(harness.work).items() if path in before} == before
 
 
-@pytest.mark.requirement("permissions:paths:special")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize("name", ["read_file", "search_files", "definitions", "picture"])
 async def test_files_of_the_kernel_are_not_read_even_with_leave(
     harness: EscapeHarness, name: str
@@ -239,7 +239,7 @@ async def test_names_that_no_file_has_are_an_error_and_no_crash(
         )
 
 
-@pytest.mark.requirement("permissions:paths:protected")
+@pytest.mark.contract("permissions:protected")
 @pytest.mark.parametrize("name", [*WRITERS])
 @pytest.mark.parametrize(
     "path",
@@ -267,7 +267,7 @@ async def test_protected_files_are_changed_by_no_writer_unasked(
     assert state_of(harness.work) == before
 
 
-@pytest.mark.requirement("permissions:paths:protected")
+@pytest.mark.contract("permissions:protected")
 async def test_protected_files_are_changed_where_the_user_allows_it(harness: EscapeHarness) -> None:
     leave = msgspec.structs.replace(EASY, always_allow_write_protected=True)
     context = msgspec.structs.replace(harness.context, settings=leave)
@@ -275,7 +275,7 @@ async def test_protected_files_are_changed_where_the_user_allows_it(harness: Esc
     assert result.startswith("ran: ")
 
 
-@pytest.mark.requirement("permissions:paths:approved")
+@pytest.mark.contract("permissions:approved-bytes")
 @pytest.mark.parametrize("path", ["sub/new.py", "sub/deep/new.py"])
 async def test_a_directory_that_was_exchanged_after_the_approval_is_not_written_to(
     harness: EscapeHarness, path: str
@@ -290,7 +290,7 @@ async def test_a_directory_that_was_exchanged_after_the_approval_is_not_written_
     assert state_of(harness.work / "sub") == {}
 
 
-@pytest.mark.requirement("permissions:paths:approved")
+@pytest.mark.contract("permissions:approved-bytes")
 async def test_a_new_directory_may_be_made_by_another_write_meanwhile(
     harness: EscapeHarness,
 ) -> None:
@@ -301,7 +301,7 @@ async def test_a_new_directory_may_be_made_by_another_write_meanwhile(
     assert sorted(state_of(harness.work / "new" / "deep")) == ["a", "b"]
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 async def test_writing_leaves_the_other_name_of_a_file_as_it_is(harness: EscapeHarness) -> None:
     (harness.work / "hard.py").hardlink_to(harness.outside / "secret.py")
     files = harness.context.files
@@ -319,7 +319,7 @@ async def test_an_image_replaces_no_file_that_nobody_was_asked_about(
     assert (harness.work / "ship.png").read_text() == "mine"
 
 
-@pytest.mark.requirement("permissions:paths:approved")
+@pytest.mark.contract("permissions:approved-bytes")
 async def test_a_page_that_became_a_link_after_the_approval_is_not_shown(
     harness: EscapeHarness,
 ) -> None:

@@ -124,7 +124,7 @@ async def read_and_write(harness: RaceHarness, path: str, process: subprocess.Po
     assert written
 
 
-@pytest.mark.requirement("permissions:paths:race")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize("target", ["outside", "work/.roo"])
 async def test_a_directory_that_is_swapped_lets_nothing_in_or_out(
     harness: RaceHarness, target: str
@@ -135,7 +135,7 @@ async def test_a_directory_that_is_swapped_lets_nothing_in_or_out(
     harness.check_untouched()
 
 
-@pytest.mark.requirement("permissions:paths:race")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize("target", ["outside/f.txt", "work/.roo/f.txt"])
 async def test_a_file_that_is_swapped_lets_nothing_in_or_out(
     harness: RaceHarness, target: str
@@ -146,7 +146,7 @@ async def test_a_file_that_is_swapped_lets_nothing_in_or_out(
     harness.check_untouched()
 
 
-@pytest.mark.requirement("permissions:paths:race")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize(("path", "target"), [("d", "outside"), ("f.txt", "outside/f.txt")])
 async def test_searching_and_listing_show_nothing_of_what_is_swapped_in(
     harness: RaceHarness, path: str, target: str
@@ -171,7 +171,7 @@ async def test_searching_and_listing_show_nothing_of_what_is_swapped_in(
     assert not {text for text in shown if SECRET in text or "only-there" in text}
 
 
-@pytest.mark.requirement("permissions:paths:race")
+@pytest.mark.contract("permissions:paths")
 def test_rules_are_not_read_from_what_is_swapped_in(harness: RaceHarness) -> None:
     fence = SymlinkPolicy((harness.work,), lambda path: False)
     read = set()
@@ -187,7 +187,7 @@ def test_rules_are_not_read_from_what_is_swapped_in(harness: RaceHarness) -> Non
     assert f"{SECRET}\n" not in read
 
 
-@pytest.mark.requirement("permissions:paths:race")
+@pytest.mark.contract("permissions:paths")
 def test_a_merge_writes_nothing_into_what_is_swapped_in(
     harness: RaceHarness, tmp_path: Path
 ) -> None:

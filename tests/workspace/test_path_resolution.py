@@ -40,7 +40,7 @@ def build(root: Path, planted: list[tuple[str, str, str]]) -> None:
             (root / directory / name).symlink_to(target.format(root) or ".")
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 @shortened_examples(50, 150)
 @given(planted=links, path=asked)
 def test_a_place_is_where_the_system_finds_the_file(
@@ -64,7 +64,7 @@ def test_a_place_is_where_the_system_finds_the_file(
         assert asyncio.run(files.read(place)) == data
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 @shortened_examples(35, 100)
 @given(planted=links, path=asked)
 def test_writing_to_a_place_inside_changes_nothing_outside(

@@ -107,7 +107,7 @@ async def test_outside_of_the_workspace_paths_are_absolute(tmp_path: Path) -> No
     assert paths(await grep(root, "hit", "..")) == [str(tmp_path / "other.txt")]
 
 
-@pytest.mark.requirement("tool:search_files:success")
+@pytest.mark.contract("tool:search_files:success")
 async def test_too_many_hits_are_cut_and_the_last_one_is_whole(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"{number:02}.txt").write_text("before\nhit\nafter\n")
@@ -152,7 +152,7 @@ async def test_an_expression_that_looks_like_an_option_is_an_expression(
     assert paths(await grep(tmp_path, regex)) == ["a.txt"]
 
 
-@pytest.mark.requirement("tool:search_files:failure:bad-regex")
+@pytest.mark.contract("tool:search_files:failure:bad-regex")
 @pytest.mark.parametrize(("regex", "pattern"), [("(", None), ("a\nb", None), ("a", "[")])
 async def test_what_ripgrep_refuses_is_reported_as_it_says_it(
     tmp_path: Path, regex: str, pattern: str | None

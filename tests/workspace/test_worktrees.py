@@ -68,7 +68,7 @@ def gone(place: WorktreeHarness, name: str) -> bool:
     return name not in known and not (place.home / name).exists()
 
 
-@pytest.mark.requirement("worktrees:base")
+@pytest.mark.contract("worktrees:changes")
 async def test_a_worktree_has_what_is_not_committed_and_touches_nothing(
     harness: WorktreeHarness,
 ) -> None:
@@ -93,7 +93,7 @@ async def test_a_worktree_has_what_is_not_committed_and_touches_nothing(
     assert root.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.requirement("worktrees:merge")
+@pytest.mark.contract("worktrees:changes")
 async def test_changes_come_back_as_changes_of_files_and_the_worktree_goes(
     harness: WorktreeHarness,
 ) -> None:
@@ -142,7 +142,7 @@ async def test_files_that_the_subtask_removed_go_with_their_empty_directories(
     assert harness.read("b.txt/inside") == "now a folder\n"
 
 
-@pytest.mark.requirement("worktrees:conflict")
+@pytest.mark.contract("worktrees:changes")
 async def test_a_conflict_leaves_the_files_alone_and_names_branch_and_worktree(
     harness: WorktreeHarness,
 ) -> None:
@@ -172,7 +172,7 @@ async def test_siblings_are_merged_one_after_the_other(harness: WorktreeHarness)
     assert harness.read("a.txt") == "1\ntwo\nthree\nfour\n5\n"
 
 
-@pytest.mark.requirement("worktrees:crash")
+@pytest.mark.contract("worktrees:changes")
 @pytest.mark.parametrize("written", range(4))
 async def test_a_merge_that_was_broken_off_is_finished(
     harness: WorktreeHarness, monkeypatch: pytest.MonkeyPatch, written: int
@@ -220,7 +220,7 @@ async def test_what_the_user_changes_between_a_death_and_the_resumption_is_kept(
     assert harness.read("a.txt") == "ONE\ntwo\nthree\nfour\nFIVE\n"
 
 
-@pytest.mark.requirement("worktrees:crash")
+@pytest.mark.contract("worktrees:changes")
 async def test_a_worktree_that_was_never_whole_is_made_anew_and_one_that_is_stays(
     harness: WorktreeHarness,
 ) -> None:
@@ -281,7 +281,7 @@ async def test_a_part_of_a_repository_gets_that_part_and_changes_nothing_else(
     assert harness.read("a.txt").startswith("one")
 
 
-@pytest.mark.requirement("worktrees:nested")
+@pytest.mark.contract("worktrees:changes")
 async def test_a_worktree_of_a_worktree_comes_back_into_that_one(harness: WorktreeHarness) -> None:
     outer = await harness.worktrees.add("outer")
     (outer / "a.txt").write_text("outer\n")
@@ -300,7 +300,7 @@ async def test_a_worktree_of_a_worktree_comes_back_into_that_one(harness: Worktr
     assert gone(harness, "outer") and gone(harness, "inner")
 
 
-@pytest.mark.requirement("worktrees:harmless")
+@pytest.mark.contract("worktrees:changes")
 async def test_nothing_that_the_repository_names_is_run(
     harness: WorktreeHarness, tmp_path: Path
 ) -> None:
@@ -380,7 +380,7 @@ def test_a_report_of_many_files_is_short() -> None:
     assert "450 more" in report
 
 
-@pytest.mark.requirement("worktrees:crash")
+@pytest.mark.contract("worktrees:changes")
 async def test_a_worktree_is_made_while_the_git_of_a_killed_process_still_works_on_it(
     harness: WorktreeHarness, tmp_path: Path
 ) -> None:

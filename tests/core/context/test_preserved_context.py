@@ -24,14 +24,14 @@ def join_summary(
     return "\n".join(block.text for block in build_summary_content(summary, kept, most))
 
 
-@pytest.mark.requirement("context:kept")
+@pytest.mark.contract("context:summary")
 def test_the_users_messages_stand_as_they_were_said_in_their_order() -> None:
     text = join_summary(PreservedContext(task="mend it", user_messages=["then", "at last"]))
     assert text.index("In short.") < text.index("mend it") < text.index("then")
     assert text.index("then") < text.index("at last")
 
 
-@pytest.mark.requirement("context:kept")
+@pytest.mark.contract("context:summary")
 def test_of_many_messages_the_newest_are_kept() -> None:
     said = [f"word {number} " + "x" * 300 for number in range(20)]
     text = join_summary(
@@ -42,7 +42,7 @@ def test_of_many_messages_the_newest_are_kept() -> None:
     assert "word 5 " not in text
 
 
-@pytest.mark.requirement("context:kept")
+@pytest.mark.contract("context:summary")
 def test_open_todos_mode_files_and_commands_are_kept() -> None:
     todos = (Todo("1", "dig", "completed"), Todo("2", "sow", "pending"))
     command = '<command name="plan">\nPlan first.\n</command>'

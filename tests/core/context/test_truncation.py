@@ -19,7 +19,7 @@ def conversation(sizes: list[int], *, summary: bool = False) -> list[Message]:
     return first
 
 
-@pytest.mark.requirement("context:truncation")
+@pytest.mark.contract("context:window")
 @given(
     st.lists(st.integers(1, 60_000), max_size=30),
     st.booleans(),

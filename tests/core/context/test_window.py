@@ -90,7 +90,7 @@ def test_a_longer_prompt_than_the_last_time_counts() -> None:
     )
 
 
-@pytest.mark.requirement("context:threshold")
+@pytest.mark.contract("context:summary")
 @pytest.mark.parametrize(
     ("own", "percent", "warned"),
     [(-1, 80, False), (5, 5, False), (100, 100, False), (4, 80, True), (101, 80, True)],

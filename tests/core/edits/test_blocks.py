@@ -27,7 +27,7 @@ def problem(*lines: str) -> str:
     return result.message
 
 
-@pytest.mark.requirement("tool:apply_diff:success:blocks")
+@pytest.mark.contract("tool:apply_diff:success:blocks")
 @pytest.mark.parametrize(
     ("lines", "blocks"),
     [
@@ -72,7 +72,7 @@ def test_a_backslash_lets_a_marker_be_text(marker: str) -> None:
     assert parse(diff) == (SearchReplaceBlock(f"x\n{marker}\n  {marker}", marker),)
 
 
-@pytest.mark.requirement("tool:apply_diff:failure:format")
+@pytest.mark.contract("tool:apply_diff:failure:format")
 @pytest.mark.parametrize(
     ("lines", "found", "number", "expected"),
     [

@@ -213,7 +213,7 @@ def test_deleting_the_last_line_of_a_text_without_a_last_newline_adds_none() -> 
 # What does not fit
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:miss")
+@pytest.mark.contract("tool:apply_patch:failure:miss")
 def test_a_miss_shows_the_nearest_lines_and_the_first_that_differs() -> None:
     summary, evidence = miss(CODE, " def two():", "-    return 3", "+    return 4")
     assert summary.startswith("Chunk at line 3 of the patch: its kept and removed lines are not")
@@ -223,7 +223,7 @@ def test_a_miss_shows_the_nearest_lines_and_the_first_that_differs() -> None:
     assert "5 | def two():\n6 |     return 2" in evidence
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:miss")
+@pytest.mark.contract("tool:apply_patch:failure:miss")
 def test_chunks_out_of_order_are_reported_with_where_their_lines_are() -> None:
     summary, evidence = miss(CODE, "-    return 2", "@@", "-    return 1")
     assert "Chunk at line 4 of the patch" in summary
@@ -237,7 +237,7 @@ def test_lines_before_their_context_are_reported_with_where_they_are() -> None:
     assert "They are at line 2, but its `@@` says that they are after line 5" in summary
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:miss")
+@pytest.mark.contract("tool:apply_patch:failure:miss")
 def test_a_context_that_is_not_there_is_reported_with_the_nearest_line() -> None:
     summary, evidence = miss(CODE, "@@ def too():", "-    return 2")
     assert "there is no line `def too():`" in summary
@@ -300,7 +300,7 @@ def chunks_between(old: list[str], new: list[str], cuts: st.DataObject) -> list[
 LINES = st.lists(st.sampled_from(["", "a", " a", "a ", "b", "\tb", "*** x", "@@ y", "-", "+"]))
 
 
-@pytest.mark.requirement("tool:apply_patch:success")
+@pytest.mark.contract("tool:apply_patch:success")
 @settings(max_examples=200)
 @given(st.data(), LINES, LINES, st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_a_patch_between_two_texts_makes_the_second_of_the_first(

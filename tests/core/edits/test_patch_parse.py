@@ -165,7 +165,7 @@ def test_a_move_needs_no_chunk() -> None:
 # What is not
 
 
-@pytest.mark.requirement("tool:apply_patch:failure:bad-format")
+@pytest.mark.contract("tool:apply_patch:failure:bad-format")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -47,7 +47,7 @@ def failure(original: str, *blocks: str) -> str:
 CODE = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 
 
-@pytest.mark.requirement("tool:apply_diff:success:blocks")
+@pytest.mark.contract("tool:apply_diff:success:blocks")
 @pytest.mark.parametrize(
     ("blocks", "expected"),
     [
@@ -115,7 +115,7 @@ def test_a_block_without_a_line_does_not_shift_those_before_it() -> None:
 # Finding the place
 
 
-@pytest.mark.requirement("tool:apply_diff:success:tolerance")
+@pytest.mark.contract("tool:apply_diff:success:tolerance")
 @pytest.mark.parametrize(
     ("original", "search"),
     [
@@ -322,7 +322,7 @@ def test_an_empty_replacement_deletes(original: str, search: str, expected: str)
     assert edited(original, deletion(search)) == expected
 
 
-@pytest.mark.requirement("tool:apply_diff:success:line-ends")
+@pytest.mark.contract("tool:apply_diff:success:line-ends")
 @pytest.mark.parametrize(
     ("original", "expected"),
     [
@@ -442,7 +442,7 @@ ODD = (
 )
 
 
-@pytest.mark.requirement("edits:bytes")
+@pytest.mark.contract("edits:bytes")
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from((*ODD, *ODD, "", "  ", "\t")), min_size=3, max_size=9),
@@ -468,7 +468,7 @@ def test_of_lines_quoted_without_their_peculiarities_one_is_changed(
 # What does not fit
 
 
-@pytest.mark.requirement("tool:apply_diff:success:in-part")
+@pytest.mark.contract("tool:apply_diff:success:in-part")
 def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
     message = failure(CODE, block("def two():\n    return 3", "x", 5))
     assert message.startswith("No match found at line 5 or elsewhere in the 6 lines of the file.")
@@ -478,7 +478,7 @@ def test_a_failure_shows_the_nearest_text_with_its_lines() -> None:
     assert message.count("6 |     return 2") == 1
 
 
-@pytest.mark.requirement("tool:apply_diff:success:in-part")
+@pytest.mark.contract("tool:apply_diff:success:in-part")
 def test_what_fits_is_applied_and_what_does_not_is_reported() -> None:
     result = outcome(CODE, block("nowhere", "x"), block("    return 2", "    return 3"))
     assert isinstance(result, AppliedBlocks)

@@ -67,7 +67,7 @@ def check_valid(messages: list[Message]) -> None:
             assert results == uses
 
 
-@pytest.mark.requirement("history:api:result-follows-call")
+@pytest.mark.contract("history:api")
 @given(st.data())
 def test_every_call_has_exactly_one_result_at_every_moment(data: st.DataObject) -> None:
     history = ApiHistory()
@@ -95,11 +95,7 @@ def test_every_call_has_exactly_one_result_at_every_moment(data: st.DataObject) 
         check_valid(history.list_stored_messages())
 
 
-@pytest.mark.requirement(
-    "history:api:result-follows-call",
-    "history:api:results-by-id",
-    "history:api:images-after-results",
-)
+@pytest.mark.contract("history:api")
 def test_results_keep_the_order_of_the_calls_and_images_follow_them() -> None:
     history = ApiHistory()
     history.apply(asked(1))
@@ -120,7 +116,7 @@ def test_results_keep_the_order_of_the_calls_and_images_follow_them() -> None:
     assert blocks[0].content == "first"
 
 
-@pytest.mark.requirement("history:api:missing-result")
+@pytest.mark.contract("history:api")
 def test_a_call_without_outcome_reads_as_interrupted() -> None:
     history = ApiHistory()
     history.apply(asked(1))
@@ -131,7 +127,7 @@ def test_a_call_without_outcome_reads_as_interrupted() -> None:
     assert (last.tool_use_id, last.content) == ("b", INTERRUPTED_CALL_TEXT)
 
 
-@pytest.mark.requirement("history:api:accepted-completion")
+@pytest.mark.contract("history:api")
 def test_a_completion_that_is_not_continued_ends_with_the_assistants_message() -> None:
     history = ApiHistory()
     history.apply(asked(1))
@@ -204,7 +200,7 @@ def test_thinking_goes_back_as_it_came() -> None:
     )
 
 
-@pytest.mark.requirement("history:api:interrupted-text")
+@pytest.mark.contract("history:api")
 def test_an_interrupted_reply_is_kept_and_marked() -> None:
     history = ApiHistory()
     history.apply(asked(1))
@@ -222,7 +218,7 @@ def test_a_reply_cut_before_its_first_word_leaves_no_message() -> None:
     assert [message.role for message in history.list_stored_messages()] == ["user"]
 
 
-@pytest.mark.requirement("history:api:xml-results")
+@pytest.mark.contract("history:api")
 def test_an_xml_task_shows_calls_and_results_as_text_only() -> None:
     history = ApiHistory(ToolProtocol.XML)
     raw = "Let me look.\n<read_file><path>a</path></read_file>"
@@ -246,7 +242,7 @@ def test_an_xml_task_shows_calls_and_results_as_text_only() -> None:
     )
 
 
-@pytest.mark.requirement("protocol:named-anew")
+@pytest.mark.contract("protocol:change")
 def test_the_same_events_read_as_structured_calls_or_as_tags() -> None:
     """Whichever protocol a turn was born in; messages and their order are the same."""
     born_native = replied(
@@ -409,7 +405,7 @@ def test_an_adopted_history_whose_last_calls_are_open_is_closed_by_the_next_requ
     assert len(history.request_messages) == 3
 
 
-@pytest.mark.requirement("history:api:second-result")
+@pytest.mark.contract("history:api")
 def test_a_second_result_for_the_same_call_changes_nothing() -> None:
     history = ApiHistory()
     history.apply(asked(1))

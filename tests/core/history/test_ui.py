@@ -55,7 +55,7 @@ def test_the_first_row_is_the_users_request_and_later_messages_are_feedback() ->
     ]
 
 
-@pytest.mark.requirement("history:ui:partial-rows")
+@pytest.mark.contract("history:ui")
 def test_text_streams_as_a_partial_row_and_keeps_its_ts_when_it_is_complete() -> None:
     opened = RowOpened(ts=5, say="text")
     history = folded(opened, RowDelta(ts=5, delta="Hel"), RowDelta(ts=5, delta="lo"))
@@ -89,7 +89,7 @@ def test_rows_are_open_until_a_record_closes_them() -> None:
     assert [shown(history, ts)["partial"] for ts in (5, 6, 7)] == [False] * 3
 
 
-@pytest.mark.requirement("parsing:native:partial-arguments")
+@pytest.mark.contract("calls:native")
 def test_arguments_can_be_read_in_the_row_while_they_grow() -> None:
     history = folded(
         RowOpened(ts=5, say="tool", tool="write_to_file", call_id="c"),
@@ -100,7 +100,7 @@ def test_arguments_can_be_read_in_the_row_while_they_grow() -> None:
     assert json.loads(row["text"])["content"] == "imp"
 
 
-@pytest.mark.requirement("history:ui:tool-row", "history:ui:ask-or-say")
+@pytest.mark.contract("history:ui")
 def test_a_tool_that_the_rules_allow_is_said_and_one_that_waits_is_asked() -> None:
     allowed = folded(
         ToolStarted(ts=1, call_id="c", tool="read_file", text='{"tool":"readFile"}', path="a"),
@@ -116,7 +116,7 @@ def test_a_tool_that_the_rules_allow_is_said_and_one_that_waits_is_asked() -> No
     assert shown(asked, 1)["diff"] == "+a"
 
 
-@pytest.mark.requirement("history:ui:approval-states")
+@pytest.mark.contract("history:ui")
 @pytest.mark.parametrize(
     ("answer", "state"),
     [(Response.YES, "approved"), (Response.NO, "rejected"), (Response.MESSAGE, "rejected")],
@@ -134,7 +134,7 @@ def test_a_withdrawn_ask_is_not_left_pending() -> None:
     assert shown(history, 1)["approvalState"] == "rejected"
 
 
-@pytest.mark.requirement("history:ui:request-row")
+@pytest.mark.contract("history:ui")
 def test_a_request_row_is_rewritten_with_its_usage() -> None:
     usage = Usage(input=10, output=5, cache_reads=3)
     history = folded(
@@ -147,7 +147,7 @@ def test_a_request_row_is_rewritten_with_its_usage() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.requirement("history:ui:request-row")
+@pytest.mark.contract("history:ui")
 def test_a_cancelled_request_says_why_it_ended() -> None:
     history = folded(
         RequestStarted(ts=1, api_protocol="openai"),
@@ -156,7 +156,7 @@ def test_a_cancelled_request_says_why_it_ended() -> None:
     assert json.loads(shown(history, 1)["text"])["cancelReason"] == "user_cancelled"
 
 
-@pytest.mark.requirement("engine:retry:announced")
+@pytest.mark.contract("retry:transient")
 def test_a_countdown_is_one_row_that_ticks_and_then_stays() -> None:
     history = folded(
         RetryCountdown(ts=1, seconds=2, message="529\noverloaded"),

@@ -43,7 +43,7 @@ def calls(
 # Putting calls together
 
 
-@pytest.mark.requirement("parsing:native:deltas-by-index")
+@pytest.mark.contract("calls:native")
 def test_a_call_streams_from_its_name_to_its_end() -> None:
     assembler = make_assembler(ToolProtocol.NATIVE)
     assert assembler.feed(CallChunk(0, id="toolu_01ABC", name="write_to_file", arguments="")) == [
@@ -59,7 +59,7 @@ def test_a_call_streams_from_its_name_to_its_end() -> None:
     assert assembler.reply.calls == (call,)
 
 
-@pytest.mark.requirement("parsing:native:partial-arguments")
+@pytest.mark.contract("calls:native")
 def test_the_arguments_of_interleaved_calls_can_be_seen_while_they_grow() -> None:
     assembler = make_assembler(ToolProtocol.NATIVE)
     assembler.feed(CallChunk(0, id="a", name="read_file", arguments='{"files": [{"path": "x'))
@@ -75,7 +75,7 @@ def test_id_and_name_repeated_on_every_delta_are_one_call() -> None:
     assert calls(*chunks) == [ToolCall("a", "read_file", {"path": "a"})]
 
 
-@pytest.mark.requirement("parsing:native:interleaved-calls")
+@pytest.mark.contract("calls:native")
 def test_deltas_of_two_calls_may_alternate() -> None:
     assert calls(
         CallChunk(0, id="a", name="read_file"),
@@ -87,7 +87,7 @@ def test_deltas_of_two_calls_may_alternate() -> None:
     ) == [ToolCall("a", "read_file", {"path": "x"}), ToolCall("b", "list_files", {"path": "y"})]
 
 
-@pytest.mark.requirement("parsing:native:name-after-arguments")
+@pytest.mark.contract("calls:native")
 def test_arguments_before_the_name_follow_it_at_once() -> None:
     assembler = make_assembler(ToolProtocol.NATIVE)
     assert assembler.feed(CallChunk(3)) == []
@@ -157,7 +157,7 @@ def test_a_call_repeated_behind_its_end_is_one_call() -> None:
     ]
 
 
-@pytest.mark.requirement("parsing:native:empty-arguments")
+@pytest.mark.contract("calls:native")
 @pytest.mark.parametrize("arguments", [None, "", "  ", "{}"])
 @pytest.mark.parametrize("end", [True, False])
 def test_a_call_without_arguments_has_the_empty_object(arguments: str | None, end: bool) -> None:
@@ -168,7 +168,7 @@ def test_a_call_without_arguments_has_the_empty_object(arguments: str | None, en
 # Ids
 
 
-@pytest.mark.requirement("parsing:native:unique-ids")
+@pytest.mark.contract("calls:ids")
 def test_an_id_seen_before_is_replaced() -> None:
     made = calls(
         CallChunk(0, "call_0", "read_file", "{}"),
@@ -179,7 +179,7 @@ def test_an_id_seen_before_is_replaced() -> None:
     assert [call.id for call in made] == ["made_1_2", "mine", "made_2"]
 
 
-@pytest.mark.requirement("parsing:native:clean-ids")
+@pytest.mark.contract("calls:ids")
 @pytest.mark.parametrize("wire_id", [None, "", "a.b", "functions.read:0", "é", "x" * 65, "a\n"])
 def test_a_missing_or_illegal_id_is_replaced(wire_id: str | None) -> None:
     (call,) = calls(CallChunk(0, wire_id, "read_file", "{}"))
@@ -201,7 +201,7 @@ def test_an_id_that_comes_after_the_name_changes_nothing() -> None:
 # Calls that cannot run
 
 
-@pytest.mark.requirement("parsing:native:malformed")
+@pytest.mark.contract("calls:incomplete")
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -235,7 +235,7 @@ def test_malformed_arguments_of_one_call_leave_the_others_alone() -> None:
     assert last.problem is None
 
 
-@pytest.mark.requirement("parsing:native:cut-off")
+@pytest.mark.contract("calls:incomplete")
 @pytest.mark.parametrize("arguments", ["", '{"path": "x", "content": "half', '{"path": "x"}'])
 def test_an_open_call_of_a_broken_stream_is_a_problem(arguments: str) -> None:
     done, cut = calls(
@@ -250,7 +250,7 @@ def test_an_open_call_of_a_broken_stream_is_a_problem(arguments: str) -> None:
     assert cut.input == {}
 
 
-@pytest.mark.requirement("parsing:native:cut-off")
+@pytest.mark.contract("calls:incomplete")
 @pytest.mark.parametrize("reason", ["max_tokens", "length", "MAX_TOKENS"])
 @pytest.mark.parametrize("arguments", ["", '{"path": "x", "content": "half'])
 @pytest.mark.parametrize("end", [True, False])
@@ -279,7 +279,7 @@ def test_an_ended_call_without_arguments_survives_the_output_limit_of_what_follo
     assert cut.problem is not None
 
 
-@pytest.mark.requirement("parsing:native:cut-off")
+@pytest.mark.contract("calls:incomplete")
 def test_the_output_limit_concerns_the_last_call_alone() -> None:
     whole, empty, broken, last = calls(
         CallChunk(0, "a", "read_file", '{"path": "x"}'),
@@ -312,7 +312,7 @@ def test_a_call_of_which_nothing_came_is_none() -> None:
 # Text and reasoning
 
 
-@pytest.mark.requirement("parsing:native:text-after-call")
+@pytest.mark.contract("calls:native")
 def test_text_after_a_call_is_a_part_of_its_own() -> None:
     reply, _ = assemble(
         [
@@ -444,7 +444,7 @@ def test_there_is_no_reply_before_the_end() -> None:
         _ = make_assembler(ToolProtocol.NATIVE).reply
 
 
-@pytest.mark.requirement("parsing:native:state-of-its-own")
+@pytest.mark.contract("calls:native")
 def test_two_streams_at_the_same_time_do_not_touch_each_other() -> None:
     first, second = make_assembler(ToolProtocol.NATIVE), make_assembler(ToolProtocol.NATIVE)
     for piece in ("", '{"path"', ': "1"}'):
@@ -475,7 +475,7 @@ def test_any_chunks_make_a_consistent_reply(
     assert all(call.problem or call.name for call in reply.calls)
 
 
-@pytest.mark.requirement("parsing:native:any-split")
+@pytest.mark.contract("calls:native")
 @given(
     st.data(),
     st.text(),

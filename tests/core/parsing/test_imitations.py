@@ -8,7 +8,7 @@ from joey.core.messages import CallChunk, TextChunk
 from joey.core.models import ToolProtocol
 from tests.harness.core.streams import make_assembler
 
-pytestmark = pytest.mark.requirement("parsing:xml:imitated-results")
+pytestmark = pytest.mark.contract("calls:imitated-results")
 
 READ = "<read_file>\n<path>a.py</path>\n</read_file>"
 WRITE = "<write_to_file>\n<path>b.py</path>\n<content>x</content>\n</write_to_file>"

@@ -22,7 +22,7 @@ from joey.core.models import ToolProtocol
 from joey.core.parsing.repetition import RepetitionDetector, cut_repetition
 from tests.harness.core.streams import check_events, make_assembler, split_randomly
 
-pytestmark = pytest.mark.requirement("engine:loop:endless-reply")
+pytestmark = pytest.mark.contract("loop:repetition")
 
 LINE = "I will now read the file to see what is wrong with it.\n"
 BLOCK = "".join(f"Step {n}: look at the file again and decide.\n" for n in range(10))

@@ -11,7 +11,7 @@ from joey.core.models import ToolProtocol
 from tests.harness.core.streams import assemble, assemble_xml, split_randomly
 
 
-@pytest.mark.requirement("parsing:text:tool-code-fence")
+@pytest.mark.contract("calls:in-text")
 def test_a_tool_code_fence_with_an_action_is_the_call_that_it_names() -> None:
     text = (
         "Explanation text\n\n```tool_code\n"
@@ -24,7 +24,7 @@ def test_a_tool_code_fence_with_an_action_is_the_call_that_it_names() -> None:
     assert reply.raw == text
 
 
-@pytest.mark.requirement("parsing:text:tool-code-fence", "parsing:text:tool-call-tag")
+@pytest.mark.contract("calls:in-text")
 @pytest.mark.parametrize(
     "text",
     [
@@ -63,7 +63,7 @@ def test_a_call_without_arguments_has_none() -> None:
     assert call.input == {}
 
 
-@pytest.mark.requirement("parsing:text:not-a-call")
+@pytest.mark.contract("calls:in-text")
 @pytest.mark.parametrize(
     "text",
     [
@@ -117,7 +117,7 @@ def test_xml_calls_inside_a_tool_call_tag_are_calls() -> None:
     assert [call.name for call in reply.calls] == ["list_files"]
 
 
-@pytest.mark.requirement("parsing:text:off-switch")
+@pytest.mark.contract("calls:in-text")
 def test_the_setting_turns_it_off() -> None:
     text = '<tool_call>{"name": "list_files", "arguments": {"path": "."}}</tool_call>'
     assert assemble_xml(text, understand_text_calls=False).parts == (TextPart(text),)

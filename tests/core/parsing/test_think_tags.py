@@ -37,7 +37,7 @@ WHOLE = [
 wholes = st.lists(st.sampled_from(WHOLE), max_size=8).map("".join)
 
 
-@pytest.mark.requirement("parsing:think:tags")
+@pytest.mark.contract("calls:in-reasoning")
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
@@ -90,7 +90,7 @@ def test_a_section_that_opens_the_text_is_reasoning(text: str, parts: list[Part]
     assert whole.raw is None
 
 
-@pytest.mark.requirement("parsing:think:tags")
+@pytest.mark.contract("calls:in-reasoning")
 @pytest.mark.parametrize("is_xml", [True, False])
 @pytest.mark.parametrize(("opening", "closing"), [*SECTIONS, ANALYSIS])
 def test_sections_of_every_kind_are_reasoning(opening: str, closing: str, is_xml: bool) -> None:
@@ -111,7 +111,7 @@ def test_sections_of_every_kind_are_reasoning(opening: str, closing: str, is_xml
                 assert reply.raw in (None, "\n".join(parts), "\n".join(parts) + "\n\n")
 
 
-@pytest.mark.requirement("parsing:think:tags")
+@pytest.mark.contract("calls:in-reasoning")
 @pytest.mark.parametrize(("opening", "closing"), SECTIONS)
 def test_closing_tags_of_every_kind_end_reasoning(opening: str, closing: str) -> None:
     for pieces in ([text := f"Hm. {RUN}\n{closing}\nYes."], [*text]):
@@ -125,7 +125,7 @@ def test_closing_tags_of_every_kind_end_reasoning(opening: str, closing: str) ->
     assert not assemble_xml(f"So, {opening}maybe {RUN}").calls
 
 
-@pytest.mark.requirement("parsing:think:tags")
+@pytest.mark.contract("calls:in-reasoning")
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
@@ -140,7 +140,7 @@ def test_only_the_final_channel_of_harmony_is_text(text: str, parts: list[Part])
         assert list(assemble(map(TextChunk, pieces))[0].parts) == parts
 
 
-@pytest.mark.requirement("parsing:think:tags")
+@pytest.mark.contract("calls:in-reasoning")
 def test_the_raw_text_of_an_xml_task_is_without_the_section() -> None:
     reply = assemble_xml("<think>Use <read_file>?</think>\n<list_files><path>.</path></list_files>")
     assert reply.parts[0] == ReasoningPart("Use <read_file>?")
@@ -166,7 +166,7 @@ def test_text_without_tags_passes_unchanged(data: st.DataObject, text: str) -> N
     assert "".join(texts) == text
 
 
-@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.contract("calls:in-reasoning")
 @pytest.mark.parametrize(
     ("text", "parts", "raw"),
     [
@@ -192,7 +192,7 @@ def test_calls_before_an_unopened_closing_tag_are_reasoning(
     assert reply.raw == raw
 
 
-@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.contract("calls:in-reasoning")
 @pytest.mark.parametrize(
     "text",
     [
@@ -211,14 +211,14 @@ def test_calls_in_an_opened_section_are_none(text: str) -> None:
     assert "DANGER" not in str([call.input for call in assemble_xml(text).calls])
 
 
-@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.contract("calls:in-reasoning")
 def test_a_section_between_parameters_leaves_the_call_whole() -> None:
     text = "<write_to_file><think>where?</think><path>a</path><content>b</content></write_to_file>"
     [call] = assemble_xml(text).calls
     assert (call.input, call.problem) == ({"path": "a", "content": "b"}, None)
 
 
-@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.contract("calls:in-reasoning")
 @pytest.mark.parametrize(
     "given_up",
     [
@@ -233,7 +233,7 @@ def test_a_call_that_is_given_up_in_reasoning_is_not_run(given_up: str) -> None:
     assert "<command>" in call.problem
 
 
-@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.contract("calls:in-reasoning")
 def test_a_call_given_up_after_its_parameters_leaves_the_next_call_whole() -> None:
     [call] = assemble_xml(
         "<execute_command><command>touch DANGER</command> no.</think>\n"
@@ -242,7 +242,7 @@ def test_a_call_given_up_after_its_parameters_leaves_the_next_call_whole() -> No
     assert (call.input, call.problem) == ({"command": "ls"}, None)
 
 
-@pytest.mark.requirement("parsing:think:calls")
+@pytest.mark.contract("calls:in-reasoning")
 @given(st.data(), wholes, wholes)
 @settings(max_examples=200)
 def test_only_what_comes_after_the_closing_tag_counts_at_every_split(

@@ -9,7 +9,7 @@ from tests.harness.bounded import run_bounded
 from tests.harness.core.streams import XML_PIECES
 
 
-@pytest.mark.requirement("parsing:xml:nested-args")
+@pytest.mark.contract("calls:xml")
 def test_nested_files_become_structure() -> None:
     raw = """
       <file>

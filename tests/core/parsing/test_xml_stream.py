@@ -32,7 +32,7 @@ def only_call(text: str) -> ToolCall:
     return call
 
 
-@pytest.mark.requirement("parsing:xml:text-and-call")
+@pytest.mark.contract("calls:xml")
 def test_text_before_and_after_a_call_is_distinguished_from_it() -> None:
     text = (
         "I'll create a file for you.\n\n<write_to_file>\n<path>hello.txt</path>\n"
@@ -54,7 +54,7 @@ def test_text_before_and_after_a_call_is_distinguished_from_it() -> None:
     assert reply.raw == text
 
 
-@pytest.mark.requirement("parsing:xml:several-calls")
+@pytest.mark.contract("calls:xml")
 def test_calls_side_by_side_keep_their_order_and_have_no_empty_text_between() -> None:
     reply = assemble_xml(
         "<list_files><path>.</path></list_files>\n\n"
@@ -70,7 +70,7 @@ def test_calls_side_by_side_keep_their_order_and_have_no_empty_text_between() ->
     assert len({call.id for call in reply.calls}) == 3
 
 
-@pytest.mark.requirement("parsing:xml:newlines")
+@pytest.mark.contract("calls:xml")
 @pytest.mark.parametrize(
     ("written", "content"),
     [
@@ -102,7 +102,7 @@ def test_search_text_keeps_its_indentation() -> None:
     assert call.input["new_string"] == "    x = 2"
 
 
-@pytest.mark.requirement("parsing:xml:tags-in-values")
+@pytest.mark.contract("calls:xml")
 @pytest.mark.parametrize(
     "content",
     [
@@ -122,7 +122,7 @@ def test_tags_inside_content_are_content(content: str) -> None:
     assert call.input == {"path": "a", "content": content}
 
 
-@pytest.mark.requirement("parsing:xml:inner-closing-tag")
+@pytest.mark.contract("calls:xml")
 @pytest.mark.parametrize(
     "content",
     [
@@ -140,7 +140,7 @@ def test_content_reaches_to_its_last_closing_tag(content: str) -> None:
     assert call.input == {"path": "a", "content": content}
 
 
-@pytest.mark.requirement("parsing:xml:inner-closing-tag")
+@pytest.mark.contract("calls:xml")
 @pytest.mark.parametrize(
     "content",
     [
@@ -268,7 +268,7 @@ def test_aliases_are_calls_under_the_name_that_was_used() -> None:
     assert only_call("<write_file><path>a</path></write_file>").name == "write_file"
 
 
-@pytest.mark.requirement("parsing:xml:nested-args")
+@pytest.mark.contract("calls:xml")
 def test_args_are_handed_on_as_they_are_written() -> None:
     call = only_call(
         "<read_file>\n<args>\n  <file>\n    <path>src/app.ts</path>\n  </file>\n</args>\n"
@@ -277,7 +277,7 @@ def test_args_are_handed_on_as_they_are_written() -> None:
     assert call.input == {"args": "<file>\n    <path>src/app.ts</path>\n  </file>"}
 
 
-@pytest.mark.requirement("parsing:xml:unknown-tags")
+@pytest.mark.contract("calls:xml")
 @pytest.mark.parametrize(
     "text",
     [
@@ -318,7 +318,7 @@ def test_white_space_alone_is_no_part(text: str) -> None:
     assert reply.is_empty
 
 
-@pytest.mark.requirement("parsing:xml:unclosed")
+@pytest.mark.contract("calls:incomplete")
 @pytest.mark.parametrize(
     ("text", "tag"),
     [
@@ -335,7 +335,7 @@ def test_an_unclosed_call_is_a_problem(text: str, tag: str) -> None:
     assert f"<{tag}> was never closed" in call.problem
 
 
-@pytest.mark.requirement("parsing:xml:unclosed")
+@pytest.mark.contract("calls:incomplete")
 def test_a_call_cut_off_by_the_output_limit_says_so() -> None:
     chunks: list[Chunk] = [
         TextChunk("<write_to_file><path>a</path><content>half"),
@@ -355,7 +355,7 @@ def test_a_cancel_leaves_whole_calls_whole_and_open_ones_a_problem() -> None:
     assert "interrupted" in open_call.problem
 
 
-@pytest.mark.requirement("parsing:xml:half-a-tag")
+@pytest.mark.contract("calls:xml")
 def test_a_tag_that_has_only_begun_is_not_shown() -> None:
     assembler = make_assembler(ToolProtocol.XML)
     assert assembler.feed(TextChunk("Reading <read_"))[1:] == [PartDelta(0, "Reading")]
@@ -377,7 +377,7 @@ def test_the_deltas_of_a_call_are_the_json_of_its_arguments() -> None:
     assert join_deltas(events) == {0: '{"path": "a", "content": "say \\"hi\\"\\\\\\n\\té"}'}
 
 
-@pytest.mark.requirement("parsing:xml:large-values")
+@pytest.mark.contract("calls:xml")
 def test_a_megabyte_of_content_arrives_whole() -> None:
     content = "x = [1, 2, 3]  # <b>\n" * 60_000
     text = f"<write_to_file><path>a</path><content>{content}</content></write_to_file>"
@@ -401,7 +401,7 @@ def test_structured_calls_in_an_xml_task_are_understood() -> None:
     assert reply.raw == "Look: <list_files><path>.</path></list_files>"
 
 
-@pytest.mark.requirement("parsing:xml:any-split")
+@pytest.mark.contract("calls:xml")
 @given(st.data(), xml_texts | st.text(), st.booleans(), st.booleans())
 @settings(max_examples=200)
 def test_any_text_gives_the_same_reply_at_every_split(

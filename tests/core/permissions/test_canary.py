@@ -47,12 +47,7 @@ lines = st.lists(
 ).map(lambda chosen: "".join(f"{program} {rest}{joint}" for program, rest, joint in chosen))
 
 
-@pytest.mark.requirement(
-    "permissions:commands:substitution",
-    "permissions:commands:redirection",
-    "permissions:commands:every-part",
-    "permissions:commands:options",
-)
+@pytest.mark.contract("permissions:words")
 @shortened_examples(60, 200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(line=lines)
 def test_no_line_that_runs_unasked_changes_a_file(line: str, tmp_path: Path) -> None:

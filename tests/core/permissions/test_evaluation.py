@@ -68,13 +68,13 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.requirement("permissions:commands:evaluated")
+@pytest.mark.contract("permissions:deny")
 @pytest.mark.parametrize("line", HARMLESS.strip().splitlines())
 def test_everyday_shell_code_evaluates_nothing(line: str) -> None:
     assert find_evaluated_code(line.replace("⏎", "\n")) is None
 
 
-@pytest.mark.requirement("permissions:commands:evaluated")
+@pytest.mark.contract("permissions:deny")
 @pytest.mark.parametrize(("line", "construct"), FOUND.items())
 def test_what_evaluates_is_found_and_named(line: str, construct: EvaluationKind) -> None:
     found = find_evaluated_code(line)
@@ -91,7 +91,7 @@ def test_syntax_that_is_not_known_is_never_taken_for_text(line: str) -> None:
     assert found.kind is EvaluationKind.UNSUPPORTED_SYNTAX
 
 
-@pytest.mark.requirement("permissions:commands:evaluated")
+@pytest.mark.contract("permissions:deny")
 @pytest.mark.parametrize("line", ['echo "${x@P}"', "let i=1", "env -S ls", "cat <(ls)"])
 def test_without_a_deny_rule_nothing_is_hidden_from_it(line: str) -> None:
     assert judge_command(line, ("*",), ()) == Allow("*")

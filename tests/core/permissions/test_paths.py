@@ -86,7 +86,7 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.requirement("permissions:paths:protected")
+@pytest.mark.contract("permissions:protected")
 @pytest.mark.parametrize(("kind", "path"), LISTED)
 def test_every_class_is_protected(kind: str, path: str) -> None:
     assert is_protected(path)
@@ -98,7 +98,7 @@ def test_ordinary_files_are_not(path: str) -> None:
     assert not is_protected(path)
 
 
-@pytest.mark.requirement("permissions:paths:protected")
+@pytest.mark.contract("permissions:protected")
 @given(
     path=st.sampled_from([path for _, path in LISTED]),
     cases=st.lists(st.booleans(), min_size=80, max_size=80),

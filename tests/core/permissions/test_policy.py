@@ -59,9 +59,7 @@ def judge(access: Access, place: ResolvedPath | None, **switches: bool) -> Decis
     )
 
 
-@pytest.mark.requirement(
-    "permissions:settings", "permissions:paths:outside", "permissions:paths:protected"
-)
+@pytest.mark.contract("permissions:settings", "permissions:paths", "permissions:protected")
 @pytest.mark.parametrize(
     ("access", "place", "switches"),
     [
@@ -97,7 +95,7 @@ SWITCHES = {
 }
 
 
-@pytest.mark.requirement("permissions:settings")
+@pytest.mark.contract("permissions:settings")
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_no_other_switch_stands_in_for_the_one_that_is_off(switch: str) -> None:
     settings = structs.replace(EVERYTHING, **{switch: False})
@@ -264,7 +262,7 @@ def test_everything_may_be_allowed() -> None:
     assert isinstance(decide(claims, EVERYTHING), Allow)
 
 
-@pytest.mark.requirement("permissions:custom-tools")
+@pytest.mark.contract("permissions:settings")
 def test_a_custom_tool_runs_unasked_only_where_every_command_does() -> None:
     claims = [Claim(access=Access.CUSTOM_TOOL, subject="the custom tool weather")]
     some = Settings(always_allow_execute=True, allowed_commands=("ls", "git"))
@@ -279,7 +277,7 @@ class Broken(tuple[str, ...]):
         raise RuntimeError("the rules broke")
 
 
-@pytest.mark.requirement("permissions:commands:faults")
+@pytest.mark.contract("permissions:unclear")
 def test_a_fault_in_the_rules_is_a_reason_to_ask() -> None:
     claims = [Claim(access=Access.EXECUTE, command="ls")]
     settings = Settings(

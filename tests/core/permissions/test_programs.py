@@ -24,7 +24,7 @@ def program_of(command: str) -> str:
     return command.split(maxsplit=1)[0]
 
 
-@pytest.mark.requirement("permissions:commands:options")
+@pytest.mark.contract("permissions:words")
 @pytest.mark.parametrize("setter", SETTERS)
 @pytest.mark.parametrize("joint", ["; ", " && ", "\n"])
 def test_a_builtin_that_sets_variables_cannot_change_what_the_next_command_is(
@@ -56,7 +56,7 @@ def test_no_setter_that_passes_makes_bash_run_a_program_of_the_workspace(
     assert not (tmp_path / "canary").exists()
 
 
-@pytest.mark.requirement("permissions:commands:options")
+@pytest.mark.contract("permissions:words")
 @pytest.mark.parametrize(
     "command",
     [
@@ -105,7 +105,7 @@ def test_an_option_that_runs_or_writes_something_needs_a_user(command: str) -> N
     assert isinstance(judge_command(command, [program_of(command)], ()), Ask)
 
 
-@pytest.mark.requirement("permissions:paths:outside")
+@pytest.mark.contract("permissions:paths")
 @pytest.mark.parametrize(
     "command",
     [
@@ -117,7 +117,7 @@ def test_a_walk_that_follows_links_needs_a_user(command: str) -> None:
     assert isinstance(judge_command(command, [program_of(command)], ()), Ask)
 
 
-@pytest.mark.requirement("permissions:commands:harmless")
+@pytest.mark.contract("permissions:words")
 @pytest.mark.parametrize(
     "command",
     [
@@ -143,7 +143,7 @@ def test_a_rule_that_names_the_option_allows_it() -> None:
     assert judge_command("read PATH", ["read PATH"], ()) == Allow("read PATH")
 
 
-@pytest.mark.requirement("permissions:commands:options")
+@pytest.mark.contract("permissions:words")
 @pytest.mark.parametrize(
     ("rule", "command"),
     [

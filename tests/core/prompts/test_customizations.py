@@ -33,7 +33,7 @@ def prompt(*names: str, **given: Any) -> str:
     )
 
 
-@pytest.mark.requirement("rules:order")
+@pytest.mark.contract("rules:order")
 def test_instructions_come_in_the_known_order() -> None:
     text = prompt(custom_instructions="Be brief.", language="de", instructions=RULES)
     added = text.partition("USER'S CUSTOM INSTRUCTIONS\n\n")[2]
@@ -68,7 +68,7 @@ def test_nothing_is_said_where_nothing_was_written() -> None:
     assert ".rooignore" not in text
 
 
-@pytest.mark.requirement("prompt:override")
+@pytest.mark.contract("prompt:sections")
 def test_a_prompt_of_the_projects_own_takes_the_place_of_ours() -> None:
     own = "In {{workspace}} as {{mode}}, {{language}}, {{shell}}, {{operatingSystem}}; {{other}}"
     text = prompt("read_file", instructions=Instructions(system_prompt_override=own), language="de")
@@ -91,7 +91,7 @@ def test_values_that_look_like_variables_are_not_filled_in_again() -> None:
     assert "\n/tmp/{{mode}}\n" in text
 
 
-@pytest.mark.requirement("skills:index")
+@pytest.mark.contract("skills:priority")
 def test_skills_are_listed_between_modes_and_rules() -> None:
     text = prompt("skill", skills=[SKILL])
     titles = [section.partition("\n")[0] for section in text.split("\n\n====\n\n")]

@@ -56,7 +56,7 @@ def headings(text: str) -> list[str]:
     return re.findall(r"^# (.+)$", text, flags=re.MULTILINE)
 
 
-@pytest.mark.requirement("prompts:environment")
+@pytest.mark.contract("prompt:environment")
 def test_an_ordinary_request_tells_time_cost_and_mode() -> None:
     assert details() == (
         "<environment_details>\n"
@@ -199,7 +199,7 @@ def test_settings_leave_out_time_and_cost() -> None:
     assert headings(details(settings=settings)) == ["Current Mode"]
 
 
-@pytest.mark.requirement("prompts:environment")
+@pytest.mark.contract("prompt:environment")
 def test_the_listing_says_when_it_was_cut() -> None:
     whole = details(files=WorkspaceFiles("/w", ("src/", "src/a.py")))
     cut = details(files=WorkspaceFiles("/w", ("src/",), is_truncated=True))
@@ -247,7 +247,7 @@ def test_the_protocol_of_the_task_is_stated() -> None:
     assert "<tool_format>xml</tool_format>" in details(protocol=ToolProtocol.XML)
 
 
-@pytest.mark.requirement("prompts:environment")
+@pytest.mark.contract("prompt:environment")
 def test_a_request_in_an_unchanged_environment_reports_nothing() -> None:
     later = {"now": START.now + timedelta(minutes=9), "cost": 0.1299}
     assert report_changes({}, later) == ["", ""]

@@ -8,7 +8,7 @@ from joey.core.prompts import messages_to_model
 NATIVE, XML = ToolProtocol.NATIVE, ToolProtocol.XML
 
 
-@pytest.mark.requirement("prompts:envelopes")
+@pytest.mark.contract("loop:calls")
 def test_the_message_of_a_denial_reaches_the_model() -> None:
     sentence = "The user did not allow this call; it was not carried out."
     message = 'say "hé" \n日本'
@@ -24,18 +24,18 @@ def test_the_message_of_an_approval_reaches_the_model() -> None:
     )
 
 
-@pytest.mark.requirement("prompts:envelopes")
+@pytest.mark.contract("loop:calls")
 def test_guidance_after_mistakes_reaches_the_model() -> None:
     assert messages_to_model.render_guidance("try a").endswith("\n<feedback>\ntry a\n</feedback>")
 
 
-@pytest.mark.requirement("prompts:envelopes")
+@pytest.mark.contract("loop:calls")
 def test_an_error_is_plain_text() -> None:
     message = 'no "such" file\nat all'
     assert messages_to_model.render_tool_error(message) == f"[ERROR] {message}"
 
 
-@pytest.mark.requirement("tools:missing-parameter")
+@pytest.mark.contract("loop:calls")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 def test_a_missing_parameter_is_named_with_a_reminder(protocol: ToolProtocol) -> None:
     text = messages_to_model.render_missing_parameter(protocol, "read_file", "path")
@@ -62,7 +62,7 @@ def test_a_reply_without_a_tool_is_sent_back(protocol: ToolProtocol) -> None:
     assert "# Next Steps" in text
 
 
-@pytest.mark.requirement("engine:loop:no-tool-wording")
+@pytest.mark.contract("loop:plain-reply")
 def test_the_reminder_fits_the_protocol() -> None:
     assert messages_to_model.render_no_tool_used(XML).startswith(
         "[ERROR] You did not use a tool in your previous response! Please retry with a tool use."
@@ -81,7 +81,7 @@ def test_feedback_on_a_result_is_worded_as_clients_know_it() -> None:
     )
 
 
-@pytest.mark.requirement("prompts:first-message")
+@pytest.mark.contract("prompt:sections")
 def test_the_task_is_tagged_in_xml_and_bare_in_native() -> None:
     assert messages_to_model.render_task_message(XML, "do it") == "<task>\ndo it\n</task>"
     assert messages_to_model.render_task_message(NATIVE, "do it") == "do it"

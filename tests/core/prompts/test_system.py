@@ -65,7 +65,7 @@ def titles(text: str) -> list[str]:
     return [section.splitlines()[0] for section in text.split("\n\n====\n\n")]
 
 
-@pytest.mark.requirement("prompts:sections")
+@pytest.mark.contract("prompt:sections")
 @pytest.mark.parametrize("protocol", list(ToolProtocol))
 def test_sections_come_in_the_known_order(protocol: ToolProtocol) -> None:
     text = prompt(protocol=protocol, custom_instructions="Use tabs.")
@@ -113,7 +113,7 @@ def test_prompts_of_both_protocols_allow_several_calls_in_a_message() -> None:
     assert "together in one reply; they run in order" in prompt(protocol=ToolProtocol.NATIVE)
 
 
-@pytest.mark.requirement("tools:xml-catalogue")
+@pytest.mark.contract("loop:calls")
 def test_the_catalogue_is_made_from_the_specification() -> None:
     text = prompt(protocol=ToolProtocol.XML, tools=[ToolDoc(LIST_FILES)])
 

@@ -33,7 +33,7 @@ full = pytest.mark.parametrize(
 
 
 @full
-@pytest.mark.requirement("sandbox:one-network")
+@pytest.mark.contract("sandbox:shared-loopback")
 async def test_a_server_in_the_background_is_reached_by_the_next_commands(
     harness: SandboxHarness,
 ) -> None:
@@ -45,7 +45,7 @@ async def test_a_server_in_the_background_is_reached_by_the_next_commands(
 
 
 @full
-@pytest.mark.requirement("sandbox:one-network")
+@pytest.mark.contract("sandbox:shared-loopback")
 async def test_a_server_that_was_started_later_is_reached_too(harness: SandboxHarness) -> None:
     *_, fetched = await harness.run("true", "true", SERVER, "true", FETCH)
     assert fetched.output == "200\n"
@@ -93,7 +93,7 @@ async def test_files_of_later_commands_belong_to_the_same_user(harness: SandboxH
     assert first.output == second.output
 
 
-@pytest.mark.requirement("sandbox:one-network")
+@pytest.mark.contract("sandbox:shared-loopback")
 async def test_the_model_starts_reaches_and_stops_a_server(
     terminal: LocalTerminal, tmp_path: Path
 ) -> None:

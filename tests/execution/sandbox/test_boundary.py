@@ -38,7 +38,7 @@ def shared() -> Iterator[Path]:
         yield Path(file.name)
 
 
-@pytest.mark.requirement("permissions:yes-boundary")
+@pytest.mark.contract("permissions:yes")
 @pytest.mark.smoke
 async def test_tools_read_what_commands_can_read(harness: SandboxHarness, shared: Path) -> None:
     home, tools = harness.home, harness.home / ".cargo"
@@ -130,7 +130,7 @@ def test_settings_that_allow_reading_everywhere_hide_nothing_from_searches(
     assert open_files(harness, everywhere).can_show(root, key)
 
 
-@pytest.mark.requirement("permissions:add-dir")
+@pytest.mark.contract("permissions:yes")
 async def test_commands_write_in_added_directories_and_nowhere_else(
     harness: SandboxHarness,
 ) -> None:

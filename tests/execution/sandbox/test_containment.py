@@ -44,7 +44,7 @@ def detached(sleeper: Sleeper) -> str:
     return f'(setsid nohup env -i /bin/sh -c "{inner}" >/dev/null 2>&1 </dev/null &)'
 
 
-@pytest.mark.requirement("sandbox:containment")
+@pytest.mark.contract("sandbox:contained")
 async def test_what_a_command_leaves_behind_ends_with_its_task(harness: SandboxHarness) -> None:
     sleeper = Sleeper()
     (answer,) = await harness.run(f"{detached(sleeper)}; echo left")
@@ -53,7 +53,7 @@ async def test_what_a_command_leaves_behind_ends_with_its_task(harness: SandboxH
     assert not sleeper.is_alive()
 
 
-@pytest.mark.requirement("sandbox:containment")
+@pytest.mark.contract("sandbox:contained")
 async def test_killing_a_command_ends_what_has_detached_itself_from_it(
     harness: SandboxHarness,
 ) -> None:
@@ -66,7 +66,7 @@ async def test_killing_a_command_ends_what_has_detached_itself_from_it(
     assert not other.is_alive()
 
 
-@pytest.mark.requirement("sandbox:containment")
+@pytest.mark.contract("sandbox:contained")
 async def test_killing_joey_ends_everything_that_it_has_started(harness: SandboxHarness) -> None:
     sleeper = Sleeper()
     step = CommandStep(f"{detached(sleeper)}; echo up; {sleeper.command}", until="up", then="leave")
@@ -113,7 +113,7 @@ print(children)
 """
 
 
-@pytest.mark.requirement("sandbox:limits")
+@pytest.mark.contract("sandbox:contained")
 async def test_the_number_of_processes_is_limited(harness: SandboxHarness) -> None:
     if harness.user == "root" and not can_limit_processes():
         pytest.skip("root's processes cannot be counted: no control group can be made here")
@@ -129,7 +129,7 @@ async def test_the_number_of_processes_is_limited(harness: SandboxHarness) -> No
     assert bomb.signal is not None
 
 
-@pytest.mark.requirement("sandbox:limits")
+@pytest.mark.contract("sandbox:contained")
 async def test_files_memory_and_time_are_limited(harness: SandboxHarness) -> None:
     limits = Settings(sandbox_max_file_mb=2, sandbox_max_memory_mb=300, sandbox_max_cpu_seconds=1)
     file, memory, time = await harness.run(

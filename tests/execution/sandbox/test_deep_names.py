@@ -39,7 +39,7 @@ def make_repository(directory: Path, *options: str) -> None:
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_what_is_protected_deep_in_the_workspace_is_afterwards_as_it_was(
     harness: SandboxHarness,
 ) -> None:
@@ -58,7 +58,7 @@ async def test_what_is_protected_deep_in_the_workspace_is_afterwards_as_it_was(
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(
     harness: SandboxHarness,
 ) -> None:
@@ -79,7 +79,7 @@ async def test_what_appears_under_a_protected_name_anywhere_is_put_aside(
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_a_directory_can_be_moved_with_what_is_protected_in_it_and_not_be_replaced(
     harness: SandboxHarness,
 ) -> None:
@@ -95,7 +95,7 @@ async def test_a_directory_can_be_moved_with_what_is_protected_in_it_and_not_be_
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_links_of_protected_names_are_held_with_what_they_lead_to(
     harness: SandboxHarness,
 ) -> None:

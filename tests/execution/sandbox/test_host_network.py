@@ -32,7 +32,7 @@ for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 """
 
 
-@pytest.mark.requirement("sandbox:hosts")
+@pytest.mark.contract("sandbox:network")
 async def test_listed_hosts_are_reached_and_no_others(harness: SandboxHarness) -> None:
     (harness.workspace / "fetch.py").write_text(FETCH, encoding="utf-8")
     (harness.workspace / "straight.py").write_text(STRAIGHT, encoding="utf-8")

@@ -14,7 +14,7 @@ from tests.harness.execution.sandbox import CANARY, SandboxHarness, there
 SYSTEM_PLACES = ("/etc", "/usr", "/usr/local/bin", "/var/lib", "/opt", "/", "/dev", "/sys")
 
 
-@pytest.mark.requirement("sandbox:write-outside")
+@pytest.mark.contract("sandbox:files")
 async def test_nothing_outside_of_the_workspace_can_be_written(harness: SandboxHarness) -> None:
     (harness.outside / "kept").write_text("as it was", encoding="utf-8")
     name = f"joey-{harness.root.name}"
@@ -32,7 +32,7 @@ async def test_nothing_outside_of_the_workspace_can_be_written(harness: SandboxH
     assert there(*(f"{place}/{name}" for place in SYSTEM_PLACES)) == []
 
 
-@pytest.mark.requirement("sandbox:secrets")
+@pytest.mark.contract("sandbox:files")
 async def test_secrets_of_the_home_and_of_joey_cannot_be_read(harness: SandboxHarness) -> None:
     places = (".ssh/id_rsa", ".aws/credentials", ".gnupg/key", ".config/gcloud/token", ".netrc")
     for place in (*places, ".roo/profiles.json", ".git-credentials", "notes.txt"):
@@ -49,7 +49,7 @@ async def test_secrets_of_the_home_and_of_joey_cannot_be_read(harness: SandboxHa
     assert "shadow-root" not in said
 
 
-@pytest.mark.requirement("sandbox:secrets")
+@pytest.mark.contract("sandbox:files")
 async def test_secrets_stay_hidden_when_the_home_itself_is_the_workspace(
     harness: SandboxHarness,
 ) -> None:
@@ -66,7 +66,7 @@ async def test_secrets_stay_hidden_when_the_home_itself_is_the_workspace(
     assert (harness.home / "project/file").exists()
 
 
-@pytest.mark.requirement("sandbox:network")
+@pytest.mark.contract("sandbox:network")
 async def test_neither_tcp_nor_udp_nor_local_sockets_lead_outside(harness: SandboxHarness) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
@@ -125,7 +125,7 @@ for place in sys.argv[1:]:
 """
 
 
-@pytest.mark.requirement("sandbox:network")
+@pytest.mark.contract("sandbox:network")
 async def test_sockets_of_other_programs_are_not_reached_though_their_directory_is_seen(
     harness: SandboxHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +175,7 @@ for one, other in zip(sys.argv[1::2], sys.argv[2::2]):
 """
 
 
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_protected_names_cannot_be_exchanged_for_others(harness: SandboxHarness) -> None:
     (harness.workspace / "exchange.py").write_text(EXCHANGE, encoding="utf-8")
     for name in (".vscode/settings.json", "sub/.husky/pre-push", "AGENTS.md"):
@@ -191,7 +191,7 @@ async def test_protected_names_cannot_be_exchanged_for_others(harness: SandboxHa
     }
 
 
-@pytest.mark.requirement("sandbox:limits")
+@pytest.mark.contract("sandbox:contained")
 async def test_memory_cannot_be_filled_with_files(harness: SandboxHarness) -> None:
     line = (
         "for place in /dev /dev/shm /home /run /mnt .git .vscode; do chmod 777 $place; "
@@ -243,7 +243,7 @@ call("bluetooth", 41, 31, 3, 1)
 """
 
 
-@pytest.mark.requirement("sandbox:system-calls")
+@pytest.mark.contract("sandbox:files")
 async def test_calls_that_reach_further_are_refused(harness: SandboxHarness) -> None:
     (harness.workspace / "calls.py").write_text(CALLS, encoding="utf-8")
     if os.uname().machine != "x86_64":
@@ -256,7 +256,7 @@ async def test_calls_that_reach_further_are_refused(harness: SandboxHarness) -> 
     assert [line for line in lines if not line.endswith(refusals)] == []
 
 
-@pytest.mark.requirement("sandbox:system-calls")
+@pytest.mark.contract("sandbox:files")
 async def test_no_privilege_is_left_or_can_be_gained(harness: SandboxHarness) -> None:
     said = await harness.output("grep -E 'NoNewPrivs|CapEff|CapBnd|Seccomp:' /proc/self/status")
     values = dict(line.split(":\t") for line in said.splitlines())
@@ -286,13 +286,13 @@ print("looked")
 """
 
 
-@pytest.mark.requirement("sandbox:write-outside")
+@pytest.mark.contract("sandbox:files")
 async def test_nothing_of_the_kernel_can_be_set(harness: SandboxHarness) -> None:
     (harness.workspace / "kernel.py").write_text(KERNEL, encoding="utf-8")
     assert await harness.output("/usr/bin/python3 kernel.py") == "looked\n"
 
 
-@pytest.mark.requirement("sandbox:system-calls")
+@pytest.mark.contract("sandbox:files")
 async def test_a_command_inherits_nothing_but_its_output(harness: SandboxHarness) -> None:
     (harness.workspace / "AGENTS.md").touch()
     (harness.workspace / "sub/.vscode").mkdir(parents=True)
@@ -301,7 +301,7 @@ async def test_a_command_inherits_nothing_but_its_output(harness: SandboxHarness
     assert opened <= {"/dev/null", "pipe"} | {each for each in opened if each.startswith("/proc/")}
 
 
-@pytest.mark.requirement("sandbox:system-calls")
+@pytest.mark.contract("sandbox:files")
 async def test_no_file_is_made_that_others_run_as_somebody_else(harness: SandboxHarness) -> None:
     making = "import os; os.open('opened', os.O_CREAT | os.O_WRONLY, 0o4755)"
     said = await harness.output(
@@ -312,7 +312,7 @@ async def test_no_file_is_made_that_others_run_as_somebody_else(harness: Sandbox
     assert [path.name for path in harness.workspace.iterdir() if path.stat().st_mode & 0o4000] == []
 
 
-@pytest.mark.requirement("sandbox:joey-lives")
+@pytest.mark.contract("sandbox:contained")
 async def test_joey_cannot_be_killed_or_looked_into(harness: SandboxHarness) -> None:
     hostile = """
 for pid in $(ls /proc | grep -E '^[0-9]+$'); do
@@ -326,7 +326,7 @@ kill -9 $PPID; kill -STOP $PPID; kill -9 -1; echo survived
     assert second.output == "and joey too\n"
 
 
-@pytest.mark.requirement("sandbox:joey-lives")
+@pytest.mark.contract("sandbox:contained")
 async def test_an_older_landlock_spares_joey_too(harness: SandboxHarness) -> None:
     if harness.is_full:
         pytest.skip("another level")

@@ -65,7 +65,7 @@ NAMES = (
         ("bücher.example", "xn--bcher-kva.example", 443, True),
     ],
 )
-@pytest.mark.requirement("sandbox:hosts")
+@pytest.mark.contract("sandbox:network")
 def test_a_host_is_compared_part_by_part(entry: str, host: str, port: int, allowed: bool) -> None:
     assert parse_host(entry).allows(host, port) is allowed
 
@@ -244,7 +244,7 @@ async def here(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
-@pytest.mark.requirement("sandbox:hosts")
+@pytest.mark.contract("sandbox:network")
 async def test_a_listed_host_is_reached_in_both_ways() -> None:
     async with site() as found:
         hosts = [AllowedHost("localhost", found.port)]
@@ -259,7 +259,7 @@ async def test_a_listed_host_is_reached_in_both_ways() -> None:
     assert [each.split(b" ")[1] for each in found.asked] == [b"/a", b"/b"]
 
 
-@pytest.mark.requirement("sandbox:hosts")
+@pytest.mark.contract("sandbox:network")
 async def test_a_door_is_closed_when_its_command_is_given_up_while_it_opens() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     opening = asyncio.ensure_future(HostProxy([], nowhere).start_endpoint(listening))
@@ -290,7 +290,7 @@ async def test_others_are_refused_with_the_setting_and_reported_once() -> None:
     assert found.asked == []
 
 
-@pytest.mark.requirement("sandbox:hosts")
+@pytest.mark.contract("sandbox:network")
 async def test_a_name_that_leads_to_this_machine_is_refused_unless_its_address_is_listed() -> None:
     async with site() as found:
         name = AllowedHost("rebound.example", found.port)

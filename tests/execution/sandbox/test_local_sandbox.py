@@ -72,7 +72,7 @@ def workspace(tmp_path: Path) -> Path:
 NOTHING = CanaryProbe(())
 
 
-@pytest.mark.requirement("sandbox:failure")
+@pytest.mark.contract("sandbox:missing")
 @pytest.mark.parametrize("binary", ["/bin/false", "/bin/cat"])
 async def test_a_sandbox_that_fails_is_not_a_command_that_fails(
     workspace: Path, binary: str
@@ -90,7 +90,7 @@ def names(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir()]
 
 
-@pytest.mark.requirement("sandbox:failure")
+@pytest.mark.contract("sandbox:missing")
 async def test_commands_that_no_system_can_run_are_refused_with_a_reason(workspace: Path) -> None:
     terminal = LocalTerminal(sandbox=sandbox(workspace, FixedProber(Landlock()), Settings()))
     for command in ("echo \0", "echo \ud800", "echo " + "x" * 300_000):
@@ -156,7 +156,7 @@ async def test_without_a_sandbox_commands_run_plainly_or_not_at_all(workspace: P
     await strict.close()
 
 
-@pytest.mark.requirement("sandbox:none")
+@pytest.mark.contract("sandbox:missing")
 async def test_without_a_sandbox_each_command_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +173,7 @@ async def test_without_a_sandbox_each_command_is_asked(
     await harness.engine.close()
 
 
-@pytest.mark.requirement("sandbox:none")
+@pytest.mark.contract("sandbox:missing")
 def test_yes_without_a_sandbox_needs_a_second_flag(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -185,7 +185,7 @@ def test_yes_without_a_sandbox_needs_a_second_flag(
     assert "--no-sandbox" in message
 
 
-@pytest.mark.requirement("sandbox:none")
+@pytest.mark.contract("sandbox:missing")
 async def test_the_second_flag_and_the_setting_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

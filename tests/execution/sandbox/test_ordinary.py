@@ -21,7 +21,7 @@ def make_repository(directory: Path) -> None:
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:ordinary")
+@pytest.mark.contract("sandbox:ordinary")
 async def test_git_keeps_working_in_a_repository(harness: SandboxHarness) -> None:
     (harness.home / ".gitconfig").write_text("[user]\n\tname = Person\n\temail = p@example.org\n")
     make_repository(harness.workspace)
@@ -39,7 +39,7 @@ async def test_git_keeps_working_in_a_repository(harness: SandboxHarness) -> Non
 
 
 @on_diagonal
-@pytest.mark.requirement("permissions:commands:reading")
+@pytest.mark.contract("permissions:reading")
 async def test_git_looks_at_a_repository_without_the_programs_that_it_names(
     harness: SandboxHarness,
 ) -> None:
@@ -53,7 +53,7 @@ async def test_git_looks_at_a_repository_without_the_programs_that_it_names(
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:ordinary")
+@pytest.mark.contract("sandbox:ordinary")
 async def test_files_pipes_heredocs_and_temporary_files_work(harness: SandboxHarness) -> None:
     here = "cat > notes.txt <<'END'\n$HOME stays\nEND\ncat notes.txt"
     said = await harness.run(
@@ -71,7 +71,7 @@ async def test_files_pipes_heredocs_and_temporary_files_work(harness: SandboxHar
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:ordinary")
+@pytest.mark.contract("sandbox:ordinary")
 async def test_signals_mean_what_they_do_in_any_shell(harness: SandboxHarness) -> None:
     """Also those that Python ignores for itself: who writes to nobody ends, without a word."""
     pipe, status = await harness.run(
@@ -84,7 +84,7 @@ async def test_signals_mean_what_they_do_in_any_shell(harness: SandboxHarness) -
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:ordinary")
+@pytest.mark.contract("sandbox:ordinary")
 async def test_languages_and_builds_work(harness: SandboxHarness) -> None:
     (harness.workspace / "Makefile").write_text("all:\n\t@echo made > out && cat out\n")
     (harness.workspace / "test_a.py").write_text(
@@ -119,7 +119,7 @@ async def test_the_temporary_directory_is_the_tasks_own_and_lasts_as_long(
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:ordinary")
+@pytest.mark.contract("sandbox:ordinary")
 async def test_what_runs_is_exactly_what_was_given(harness: SandboxHarness) -> None:
     line = """printf '%s|' "$0" 'a  b' "$#" $'\\t' ünï; pwd; -x; echo "${BASH_VERSION:+bash}" """
     (answer,) = await harness.run(line)

@@ -25,7 +25,7 @@ def create_protected_files(harness: SandboxHarness) -> None:
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_what_is_protected_is_afterwards_as_it_was(harness: SandboxHarness) -> None:
     create_protected_files(harness)
     before = tree(harness.workspace)
@@ -46,7 +46,7 @@ async def test_what_is_protected_is_afterwards_as_it_was(harness: SandboxHarness
 
 
 @on_diagonal
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_protected_names_that_were_absent_are_so_again_afterwards(
     harness: SandboxHarness,
 ) -> None:
@@ -138,7 +138,7 @@ async def test_what_a_process_left_behind_makes_later_is_put_aside_with_its_end(
     assert len([*(harness.home / ".roo/put-aside").rglob("AGENTS.md")]) == 1
 
 
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_no_file_is_taken_for_a_directory_while_a_command_runs(
     harness: SandboxHarness,
 ) -> None:

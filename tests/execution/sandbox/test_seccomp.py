@@ -57,7 +57,7 @@ def closed(machine: str, *spared: int) -> bytes:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.requirement("sandbox:system-calls")
+@pytest.mark.contract("sandbox:files")
 def test_what_is_refused_and_what_is_not(machine: str) -> None:
     def judge(name: str, *arguments: int) -> int:
         call = find_syscall_number(name, machine)

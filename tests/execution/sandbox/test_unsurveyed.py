@@ -38,7 +38,7 @@ def texts(workspace: Path) -> dict[str, str]:
 
 @pytest.mark.shortened
 @pytest.mark.parametrize(("harness", "user"), daily(DIAGONAL[:1], GRID), indirect=True)
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_existing_names_beyond_the_survey_limit_stay(harness: SandboxHarness) -> None:
     fill(harness.workspace)
     before = texts(harness.workspace)
@@ -57,7 +57,7 @@ async def test_existing_names_beyond_the_survey_limit_stay(harness: SandboxHarne
 
 @pytest.mark.shortened
 @pytest.mark.parametrize(("harness", "user"), daily(DIAGONAL[1:], GRID), indirect=True)
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_new_names_within_the_survey_limit_are_put_aside(harness: SandboxHarness) -> None:
     fill(harness.workspace)
     before = texts(harness.workspace)
@@ -76,7 +76,7 @@ async def test_new_names_within_the_survey_limit_are_put_aside(harness: SandboxH
     daily(HOMES_ON_DIAGONAL, HOMES_ON_GRID),
     indirect=["harness", "user"],
 )
-@pytest.mark.requirement("sandbox:protected")
+@pytest.mark.contract("sandbox:protected")
 async def test_nothing_is_moved_out_of_a_home_in_the_workspace(
     harness: SandboxHarness, where: str
 ) -> None:

@@ -1,7 +1,7 @@
 """One good call of every tool, what it is answered with, and calls that fail in all its ways.
 
 `test_every_tool.py` makes each of them in both protocols; `tests/test_tool_table.py` prints what is
-said here into docs/tools.md. The ids that a tool's examples show are its `requirement_ids`.
+said here into docs/tools.md. The ids that a tool's examples show are its `contract_ids`.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Example(Struct, frozen=True):
         return self.name or self.kind
 
     @property
-    def requirement_ids(self) -> Iterator[str]:
-        """All requirements that it is an example of."""
+    def contract_ids(self) -> Iterator[str]:
+        """`tool:NAME:FACET` for all that it is an example of."""
         for facet in FACETS[:-1]:
             yield f"tool:{self.kind}:{facet}"
         for failure in self.failures:
@@ -658,4 +658,4 @@ EXAMPLES = {
     )
     for example in part()
 }
-IDS = frozenset(id for example in EXAMPLES.values() for id in example.requirement_ids)
+IDS = frozenset(id for example in EXAMPLES.values() for id in example.contract_ids)
