@@ -135,7 +135,7 @@ def test_unknown_names_are_answered_with_the_known_ones() -> None:
         choose(provider="x")
     with pytest.raises(ConfigError, match=r"no profile 'x'. Known ones: bare, work"):
         choose(PROFILES, profile="x")
-    with pytest.raises(ConfigError, match="none yet"):
+    with pytest.raises(ConfigError, match="no profiles yet"):
         choose(profile="x")
 
 

@@ -170,7 +170,7 @@ async def test_a_server_that_asks_without_end_and_reads_no_answer_is_let_go(
     harness: HubHarness,
 ) -> None:
     lease = await harness.open(tiny=tiny("--asks"))
-    await until(lambda: "asks faster than" in server(lease, "tiny").error)
+    await until(lambda: "faster than it reads" in server(lease, "tiny").error)
     await lease.close()
 
 

@@ -301,7 +301,7 @@ def test_a_task_that_is_there_already_is_not_touched(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "problem"),
     [
-        ("only-rows", f"{roo_task_directories.API} cannot be used"),
+        ("only-rows", f"{roo_task_directories.API} is unusable"),
         ("cut-rows", f"{roo_task_directories.UI} is cut off or damaged"),
     ],
 )

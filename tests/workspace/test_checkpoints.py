@@ -427,7 +427,7 @@ async def test_the_home_of_many_things_is_refused(home: Path, name: str) -> None
     directory.mkdir(exist_ok=True)
     async with checkpoints_of(directory, home) as checkpoints:
         checkpoints.prewarm("t")
-        with pytest.raises(CheckpointError, match="no project"):
+        with pytest.raises(CheckpointError, match="not a project"):
             await checkpoints.save("t")
     assert not is_there(home)
 
