@@ -135,7 +135,7 @@ def test_items_are_selected_by_pattern_range_seed_and_count() -> None:
     assert select(first=2, last=4) == ["a-1", "b-1"]
     assert select(limit=1) == ["a-0"]
     assert select(seed=1) == select(seed=1) != [item.id for item in items]
-    with pytest.raises(ListError, match="not a pattern"):
+    with pytest.raises(ListError, match="not a valid pattern"):
         select(pattern="(")
 
 
