@@ -78,6 +78,8 @@ _CHECK_NAMES = parse_word_set(
 """Programs and subcommands that tests, linters and builds are run with."""
 _NOT_EXTENDABLE_RE = compile_regex(r"<<|\\\s*$|\b(?:set|shopt|exec|trap|PIPESTATUS)\b")
 """Here-documents, continued lines, and what changes how the shell itself runs or prints."""
+_TRAILING_SEPARATORS_RE = compile_regex(r"(?<![\\;\s])[;\s]+$")
+"""After the last command of a line; without an escaped `;`, which belongs to the command."""
 _STOPPED_SIGNALS = frozenset({"SIGINT", "SIGTERM", "SIGHUP"})
 _NO_FAILURE_CODES = frozenset({0, 124, 126, 127, 129, 130, 141, 143})
 """Success, stopped by `timeout`, a signal or the end of a pipe, could not be run at all."""
@@ -199,6 +201,7 @@ def _parse_line(line: str) -> list[list[_Pipeline]]:
     """Parse a line into parts separated by `;`, each with pipelines joined by `&&` and `||`."""
     head, mark, rest = line[:_MAX_READ_CHARS].partition("<<")
     line = head + mark + rest.partition("\n")[0]  # without here-documents
+    line = _TRAILING_SEPARATORS_RE.sub("", line)
     lexer = shlex.shlex(line, posix=True, punctuation_chars=_OPERATORS)
     lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
     sequences = [[_Pipeline([[]])]]
