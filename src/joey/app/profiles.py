@@ -148,7 +148,7 @@ class ProfileAdmin:
         if described.name == CREDENTIALS_FIELD:
             raise ConfigError(
                 "Credentials are not accepted on the command line, which others can read: write"
-                f" into {self.path}.",
+                f" them into {self.path}.",
                 field=key,
             )
         value = parse_value(Profile, described, values)

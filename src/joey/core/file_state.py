@@ -75,7 +75,7 @@ class ReadTracker:
         return tuple(seen.resolved_path for seen in latest)
 
     def may_have_changed(self, path: ResolvedPath, stamp: FileStamp) -> bool:
-        """Whether the file may differ from the version that the model has seen or was told of."""
+        """Whether the file may differ from the version that the model has seen or knows about."""
         seen = self._seen_versions.get(path.path)
         return seen is not None and stamp not in (seen.stamp, seen.reported_stamp)
 

@@ -47,7 +47,7 @@ from joey.core.messages import (
 from joey.core.models import ModelRequest
 from joey.core.parsing.repetition import RepetitionDetector, cut_repetition
 from joey.core.task_types import IDLE_STATES, CancelReason, RowKind
-from joey.engine.limits import start_retry_budget, wait_with_countdown
+from joey.engine.limits import start_retry_budget, wait_for_admission, wait_with_countdown
 from joey.engine.runtime import SUMMARY_PROFILE_KEY, build_system_prompt_and_tools
 from joey.errors import CondenseError, ProviderError, ProviderFailureKind, StoreError, ToolError
 from joey.ports.model import Provider
@@ -377,8 +377,7 @@ class _SummaryWriter:
         repetition = RepetitionDetector()
         has_call = False
         usage: Usage | None = None
-        if (gate := self._task.runtime.request_gate) is not None:
-            await gate.admit(self._provider.address)
+        await wait_for_admission(self._task, self._provider)
         try:
             async with aclosing(self._provider.stream(request)) as chunks:  # type: ignore[type-var]
                 async for chunk in chunks:

@@ -440,11 +440,11 @@ class RetryBudget:
         return min(retries, _MAX_RETRIES_BY_CODE.get(error.code or "", retries))
 
 
-async def wait_for_admission(task: Task) -> None:
-    """Wait until the request may be sent. Called before the request is recorded as started, so that
-    one that is never sent does not count."""
+async def wait_for_admission(task: Task, provider: Provider) -> None:
+    """Wait until a request to the provider may be sent. The loop waits before recording the request
+    as started, so that one that is never sent does not count."""
     if (gate := task.runtime.request_gate) is not None:
-        await gate.admit(task.provider.address)
+        await gate.admit(provider.address)
 
 
 def start_retry_budget(task: Task, provider: Provider) -> RetryBudget:

@@ -167,7 +167,7 @@ async def build_request(task: Task, content: tuple[UserBlock, ...]) -> tuple[Mod
     if (all_blocks := build_environment_blocks(task, environment)) != blocks:
         # Earlier reports were summarised or hidden.
         content = (*strip_environment_details(content), *all_blocks)
-    await wait_for_admission(task)
+    await wait_for_admission(task, task.provider)
     record_environment(task, environment)
     for message in queued:
         task.publish(UserMessage(ts=task.next_ts(), text=message.text, images=message.images))

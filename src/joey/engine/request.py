@@ -115,7 +115,7 @@ async def request_reply_with_retry(
         ensure_run_within_budget(task)
         await prepare_model(task)  # the server may have been started meanwhile
         _ensure_window_large_enough(task, ContextUsage(task))
-        await wait_for_admission(task)
+        await wait_for_admission(task, task.provider)
         request_ts = task.next_ts()
         protocol = task.provider.api_protocol
         task.publish(ev.RequestStarted(ts=request_ts, api_protocol=protocol, content=blocks))

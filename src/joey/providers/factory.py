@@ -1,6 +1,6 @@
 """Provider factory: the provider and the model limits for a profile.
 
-A separate module because only it needs the HTTP client beside the registry; the protocols are
+A separate module because only it needs the HTTP client besides the registry; the protocols are
 imported when a profile first asks for them.
 """
 

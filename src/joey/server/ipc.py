@@ -50,7 +50,7 @@ async def serve_ipc(
     hub: ServerHub, place: Path | str | None, *, announces_task: bool = False
 ) -> AsyncIterator[None]:
     """Listen at `place`, or the environment's path, inside the block; without either, do nothing.
-    With `announces_task`, a client that connects late is told of the running task. Raises
+    With `announces_task`, a client that connects late is notified of the running task. Raises
     ConfigError if the socket cannot be created."""
     if not (place := place or os.environ.get(SOCKET_VARIABLE)):
         yield

@@ -78,7 +78,7 @@ async def _find_missing_rules(
         return []
     line = " ".join(arguments.command_line)
     flags = build_permission_flags(arguments)
-    for sandbox in (explained.sandbox or None, None):
+    for sandbox in dict.fromkeys((explained.sandbox or None, None)):
         rules = find_missing_rules(line, explainer.settings, sandbox) or []
         wider = PermissionExplainer(
             resolve_workspace_argument(arguments),

@@ -156,20 +156,20 @@ def render_unattended_denial(
 ) -> str:
     """Render the result of a call that needs a user, in a run without one."""
     denial = "This call was not carried out: it needs approval, and in this run nobody can give it."
+    rest = "Do not repeat it; reach the goal in another way, or finish and say what is left to do."
     if protected_paths:
-        denial += (
-            f" Protected: {', '.join(protected_paths)}. Do not change this with a command either;"
+        rest = (
+            f"Protected: {', '.join(protected_paths)}. Do not change this with a command either;"
             " make the other changes without it, and say in the result what is left to do."
         )
-    else:
-        denial += " Do not repeat it; reach the goal in another way, or say what is left to do."
     options = " and ".join(
         f"the setting {setting}"
         if setting is BoundarySetting.WRITE_PROTECTED
         else f"the flag --add-dir DIRECTORY (or the setting {setting})"
         for setting in missing_settings
     )
-    return f"{denial} Only the user can allow it, with {options}." if options else denial
+    allowing = f" Only the user can allow it, with {options}." if options else ""
+    return f"{denial} {rest}{allowing}"
 
 
 def render_unattended_question(first_suggestion: str | None) -> str:

@@ -5,8 +5,8 @@ ended; `SupervisorTransport` passes that on as asyncio would for a child process
 ends without a report was killed.
 
 A control group limits the number of a task's processes. The kernel's limit per user does not apply
-to root; a control group counts the processes put into it, whoever owns them. Only root can create
-one without further privileges.
+to root; a control group counts all processes put into it. Only root can create one without further
+privileges.
 """
 
 from __future__ import annotations
